@@ -1,0 +1,94 @@
+"""What stands around every call: errors become statuses, and long streams do not take the threads that short calls need.
+
+Servicers raise TrimtabError and know nothing of status codes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from threading import BoundedSemaphore
+from typing import Any
+
+import grpc
+
+from sidecar.core.errors import TooManyError, TrimtabError
+from sidecar.rpc.status import abort, abort_unknown
+
+__all__ = ["STREAM_COUNT", "EdgeInterceptor"]
+
+# Open streams at once (ReadItems, WatchSessions, reflection). Each holds a thread of its own: a reader that stalls must not
+# stop a Fit.
+STREAM_COUNT = 64
+
+
+class EdgeInterceptor(grpc.ServerInterceptor):  # type: ignore[type-arg]  # generic in the stubs only
+    """Wraps the handlers of all services, health and reflection included."""
+
+    def __init__(self) -> None:
+        """Make the pool for streams; threads are started as they are needed."""
+        self._slots = BoundedSemaphore(STREAM_COUNT)
+        # A few more than slots, so that a call too many is told so at once and does not wait for a thread.
+        self._stream_pool = ThreadPoolExecutor(STREAM_COUNT + 4, thread_name_prefix="stream")
+
+    def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], grpc.RpcMethodHandler[Any, Any] | None],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> grpc.RpcMethodHandler[Any, Any] | None:
+        """Give the handler with its behavior wrapped; a method that nobody has stays so (UNIMPLEMENTED)."""
+        handler: Any = continuation(handler_call_details)
+        if handler is None or handler.stream_unary:
+            return handler  # type: ignore[no-any-return]
+        wrapped: Any
+        if handler.stream_stream:  # reflection
+            wrapped = self._stream(handler.stream_stream)
+            return grpc.stream_stream_rpc_method_handler(wrapped, handler.request_deserializer, handler.response_serializer)
+        if handler.unary_stream:
+            wrapped = self._stream(handler.unary_stream)
+            return grpc.unary_stream_rpc_method_handler(wrapped, handler.request_deserializer, handler.response_serializer)
+        wrapped = _unary(handler.unary_unary)
+        return grpc.unary_unary_rpc_method_handler(wrapped, handler.request_deserializer, handler.response_serializer)
+
+    def close(self) -> None:
+        """Let the streams' threads go. Call after the server has stopped."""
+        self._stream_pool.shutdown(wait=False, cancel_futures=True)
+
+    def _stream(self, behavior: Callable[[Any, grpc.ServicerContext], Iterator[Any]]) -> Callable[..., Iterator[Any]]:
+        if getattr(behavior, "experimental_non_blocking", False):
+            return behavior  # health's Watch holds no thread
+
+        def streamed(request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
+            if not self._slots.acquire(blocking=False):
+                abort(context, TooManyError("too many open streams", hint="close one, or retry later", limit_count=STREAM_COUNT))
+            try:
+                yield from behavior(request, context)
+            except Exception as error:
+                _end(context, error)
+            finally:
+                self._slots.release()
+
+        streamed.experimental_thread_pool = self._stream_pool  # type: ignore[attr-defined]
+        return streamed
+
+
+def _unary(behavior: Callable[[Any, grpc.ServicerContext], Any]) -> Callable[[Any, grpc.ServicerContext], Any]:
+    def answered(request: Any, context: grpc.ServicerContext) -> Any:
+        try:
+            return behavior(request, context)
+        except Exception as error:
+            _end(context, error)
+
+    return answered
+
+
+def _end(context: grpc.ServicerContext, error: Exception) -> None:
+    """Give the call the status that `error` asks for. Always raises."""
+    code = context.code()  # type: ignore[attr-defined]  # missing in the stubs, there since grpcio 1.45
+    if isinstance(error, TrimtabError):
+        abort(context, error)
+    if isinstance(error, NotImplementedError) and code is grpc.StatusCode.UNIMPLEMENTED:
+        context.abort(code, "not implemented by this version of the server")
+    if code is not None:
+        raise error  # the servicer ended the call itself
+    abort_unknown(context, error)
