@@ -1,0 +1,176 @@
+"""The demo's session in a dialect's spelling: events in, items out.
+
+One JSON writer with fixed settings, so that bytes are the same each time.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from abc import ABC, abstractmethod
+from typing import Any, NamedTuple
+
+from sidecar.demo.workspace import Outcome
+
+__all__ = ["Answer", "Call", "Dialect", "Event", "Results", "Says", "dialect", "to_json"]
+
+
+class Call(NamedTuple):
+    """A tool call."""
+
+    call_id: str
+    name: str
+    arguments: dict[str, Any]
+
+
+class Says(NamedTuple):
+    """The user writes."""
+
+    text: str
+
+
+class Answer(NamedTuple):
+    """The model answers."""
+
+    thinking: str
+    signature: str
+    text: str
+    calls: tuple[Call, ...]
+
+
+class Results(NamedTuple):
+    """What the calls of the answer before came to, in their order."""
+
+    outcomes: tuple[tuple[str, Outcome], ...]
+
+
+Event = Says | Answer | Results
+
+TOOLS: tuple[tuple[str, str, dict[str, str]], ...] = (
+    ("list_files", "List paths with their sizes.", {"under": "string"}),
+    ("read_file", "Read numbered lines of a file.", {"path": "string", "start_line": "integer", "line_count": "integer"}),
+    ("search", "Find lines by regular expression.", {"pattern": "string", "under": "string", "context_lines": "integer"}),
+    ("write_file", "Write a whole file.", {"path": "string", "content": "string"}),
+    ("edit_file", "Replace the one place where a text stands in a file.", {"path": "string", "old": "string", "new": "string"}),
+    ("diff", "Show what changed since the start.", {"under": "string"}),
+    ("run_tests", "Run tests and show the whole log.", {"under": "string", "verbose": "boolean"}),
+    ("picture", "Take a screenshot of the plan board.", {}),
+)
+
+
+def to_json(value: object) -> bytes:
+    """Compact JSON, UTF-8."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _schema(parameters: dict[str, str]) -> dict[str, Any]:
+    return {"type": "object", "properties": {name: {"type": kind} for name, kind in parameters.items()}}
+
+
+class Dialect(ABC):
+    """How a session is spelled."""
+
+    name: str
+
+    @abstractmethod
+    def envelope(self, system: str) -> tuple[bytes, bytes]:
+        """The body before its first item and after its last."""
+
+    @abstractmethod
+    def items(self, event: Event) -> list[bytes]:
+        """An event as items of the history, JSON."""
+
+
+class _Messages(Dialect):
+    name = "anthropic-messages"
+
+    def envelope(self, system: str) -> tuple[bytes, bytes]:
+        tools = [{"name": name, "description": text, "input_schema": _schema(parameters)} for name, text, parameters in TOOLS]
+        head = {
+            "model": "demo-model",
+            "max_tokens": 16000,
+            "thinking": {"type": "enabled", "budget_tokens": 8000},
+            "system": [{"type": "text", "text": system}],
+            "tools": tools,
+        }
+        return to_json(head)[:-1] + b',"messages":[', b"]}"
+
+    def items(self, event: Event) -> list[bytes]:
+        match event:
+            case Says(text):
+                return [to_json({"role": "user", "content": [{"type": "text", "text": text}]})]
+            case Answer(thinking, signature, text, calls):
+                blocks: list[dict[str, Any]] = []
+                if thinking:
+                    blocks.append({"type": "thinking", "thinking": thinking, "signature": signature})
+                if text:
+                    blocks.append({"type": "text", "text": text})
+                blocks += [{"type": "tool_use", "id": call.call_id, "name": call.name, "input": call.arguments} for call in calls]
+                return [to_json({"role": "assistant", "content": blocks})]
+            case Results(outcomes):
+                return [to_json({"role": "user", "content": [self._result(call_id, outcome) for call_id, outcome in outcomes]})]
+
+    @staticmethod
+    def _result(call_id: str, outcome: Outcome) -> dict[str, Any]:
+        content: str | list[dict[str, Any]] = outcome.text
+        if outcome.png:
+            source = {"type": "base64", "media_type": "image/png", "data": base64.b64encode(outcome.png).decode()}
+            content = [{"type": "text", "text": outcome.text}, {"type": "image", "source": source}]
+        result: dict[str, Any] = {"type": "tool_result", "tool_use_id": call_id, "content": content}
+        return result | {"is_error": True} if outcome.is_error else result
+
+
+class _Chat(Dialect):
+    name = "openai-chat"
+
+    def __init__(self) -> None:
+        self._system = b""
+
+    def envelope(self, system: str) -> tuple[bytes, bytes]:
+        tools = [
+            {"type": "function", "function": {"name": name, "description": text, "parameters": _schema(parameters)}}
+            for name, text, parameters in TOOLS
+        ]
+        first = to_json({"role": "system", "content": system})
+        head = {"model": "demo-model", "parallel_tool_calls": True, "tools": tools}
+        # The system text is an item here; it stands in the head so that both dialects have the same events.
+        return to_json(head)[:-1] + b',"messages":[' + first + b",", b"]}"
+
+    def items(self, event: Event) -> list[bytes]:
+        match event:
+            case Says(text):
+                return [to_json({"role": "user", "content": text})]
+            case Answer(thinking, _, text, calls):
+                item: dict[str, Any] = {"role": "assistant", "content": text or None}
+                if thinking:
+                    item["reasoning_content"] = thinking
+                if calls:
+                    item["tool_calls"] = [
+                        {
+                            "id": call.call_id,
+                            "type": "function",
+                            "function": {"name": call.name, "arguments": to_json(call.arguments).decode()},
+                        }
+                        for call in calls
+                    ]
+                return [to_json(item)]
+            case Results(outcomes):
+                items = [
+                    to_json({"role": "tool", "tool_call_id": call_id, "content": outcome.text}) for call_id, outcome in outcomes
+                ]
+                # Tool messages hold text only; an agent shows a picture in a user message of its own.
+                pictures = [outcome for _, outcome in outcomes if outcome.png]
+                return items + [to_json({"role": "user", "content": self._picture(outcome)}) for outcome in pictures]
+
+    @staticmethod
+    def _picture(outcome: Outcome) -> list[dict[str, Any]]:
+        url = "data:image/png;base64," + base64.b64encode(outcome.png).decode()
+        return [{"type": "text", "text": "The screenshot:"}, {"type": "image_url", "image_url": {"url": url}}]
+
+
+def dialect(name: str) -> Dialect:
+    """Pick a spelling by its format's name."""
+    spellings: dict[str, type[Dialect]] = {each.name: each for each in (_Messages, _Chat)}
+    if name not in spellings:
+        raise ValueError(f"the demo speaks {', '.join(spellings)}, not {name!r}")
+    return spellings[name]()

@@ -1,0 +1,1 @@
+"""Replay: recorded bodies through a sidecar, step by step, as the agent sent them."""
