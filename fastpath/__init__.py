@@ -1,0 +1,82 @@
+"""Scan, compare and splice request bodies without reading them into objects.
+
+Each function has two forms with the same behavior: pure Python (`_*_py.py`, the specification) and C (`c/`, behind `_fast.pyx`). The
+compiled one is taken when it is there. `FASTPATH_PURE=1` selects the Python form; `FASTPATH_REQUIRE_C=1` makes a missing extension fatal.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from fastpath.grammar import Code, Field, GrammarSpec, ItemFlag, Kind, PartFlag, Role, Shape, ValueType
+from fastpath.limits import MalformedError
+from fastpath.rows import Edit, Item, Member, Part, Sizes
+
+__all__ = [
+    "Code",
+    "Edit",
+    "Field",
+    "Grammar",
+    "GrammarSpec",
+    "Item",
+    "ItemFlag",
+    "Kind",
+    "MalformedError",
+    "Member",
+    "Part",
+    "PartFlag",
+    "Role",
+    "Scan",
+    "Shape",
+    "Sizes",
+    "ValueType",
+    "backend",
+    "canon",
+    "decode_blocks",
+    "decode_string",
+    "locate",
+    "locate_removal",
+    "scan",
+    "size",
+    "splice",
+    "strings",
+    "strip_markers",
+]
+
+if TYPE_CHECKING:
+    _fast = None
+else:
+    _fast = None
+    if os.environ.get("FASTPATH_PURE") != "1":
+        try:
+            from fastpath import _fast
+        except ImportError:
+            if os.environ.get("FASTPATH_REQUIRE_C") == "1":
+                raise
+
+if TYPE_CHECKING or _fast is None:
+    from fastpath._canon_py import canon, strip_markers
+    from fastpath._match_py import Grammar
+    from fastpath._path_py import locate, locate_removal, strings
+    from fastpath._scan_py import Scan, scan
+    from fastpath._splice_py import size, splice
+    from fastpath._text_py import decode_blocks, decode_string
+
+    backend: str = "python"
+else:
+    from fastpath._fast import (
+        Grammar,
+        Scan,
+        backend,
+        canon,
+        decode_blocks,
+        decode_string,
+        locate,
+        locate_removal,
+        scan,
+        size,
+        splice,
+        strings,
+        strip_markers,
+    )
