@@ -1,0 +1,236 @@
+"""All options, in one table, and where their values come from: flag, then TRIMTAB_* variable, then TOML file, then default.
+
+A file's key that is not in the table is an error. A TRIMTAB_* variable that is not is only reported (`unknown_variables`):
+Kubernetes makes such variables for every Service, so a Service called trimtab would otherwise stop the server.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from sidecar import option_values as values
+
+__all__ = ["OPTIONS", "Config", "ConfigError", "Option", "Resolved", "load_config", "to_toml", "unknown_variables"]
+
+READ_BACKS = ("tool", "inject", "caller", "none")
+PRESETS = ("balanced", "minimal", "window")
+LOG_LEVELS = ("debug", "info", "warning", "error")
+LOG_FORMATS = ("auto", "console", "json")
+
+CONFIG_VARIABLE = "TRIMTAB_CONFIG"
+# Variables that are read elsewhere: by the command line's own options, and by the tests.
+_OTHER_VARIABLES = frozenset(
+    {CONFIG_VARIABLE, "TRIMTAB_TARGET", "TRIMTAB_FORMAT", "TRIMTAB_SESSION", "TRIMTAB_SCOPE", "TRIMTAB_CORPUS"}
+)
+
+
+class ConfigError(Exception):
+    """An option has a value that it may not have. The text names the option and where the value came from."""
+
+
+class Config(msgspec.Struct, frozen=True):
+    """The options' values. None: not given."""
+
+    listen: tuple[str, ...] = ()
+    data_dir: str = ""
+    quota_bytes: int = 8 << 30
+    max_message_bytes: int = 64 << 20
+    threads: int = 8
+    cache_bytes: int = 64 << 20
+    read_back: str = ""
+    read_back_tool_name: str = ""
+    preset: str = "balanced"
+    soft_bytes: int | None = None
+    target_bytes: int | None = None
+    hard_bytes: int | None = None
+    min_saving_bytes: int | None = None
+    externalize_bytes: int | None = None
+    keep_unit_count: int | None = None
+    keep_result_tokens: int | None = None
+    compact_target_bytes: int | None = None
+    compact_min_saving_bytes: int | None = None
+    summary_bytes: int | None = None
+    window_tokens: int | None = None
+    reply_tokens: int | None = None
+    cache_ttl_ms: int | None = None
+    socket_mode: int = 0o660
+    insecure_tcp: bool = False
+    drain_delay_s: float = 0.0
+    drain_timeout_s: float = 10.0
+    log_level: str = "info"
+    log_format: str = "auto"
+
+
+class Option(msgspec.Struct, frozen=True):
+    """One row of the table."""
+
+    name: str
+    kind: str  # for people: what a value looks like
+    help: str
+    parse: Callable[[object], Any]  # from TOML's value or a string; raises ValueError
+    show: Callable[[Any], str]  # as TOML
+
+    @property
+    def variable(self) -> str:
+        """Its environment variable."""
+        return f"TRIMTAB_{self.name.upper()}"
+
+    @property
+    def flag(self) -> str:
+        """Its flag on the command line."""
+        return "--" + self.name.replace("_", "-")
+
+    @property
+    def default(self) -> Any:
+        """Its value when nobody gives one; None: unset."""
+        return getattr(Config(), self.name)
+
+
+def _size(name: str, text: str) -> Option:
+    return Option(name, "SIZE", text, values.parse_size, str)
+
+
+def _count(name: str, text: str, at_least: int = 0) -> Option:
+    return Option(name, "N", text, lambda value: values.parse_count(value, at_least), str)
+
+
+def _seconds(name: str, text: str) -> Option:
+    return Option(name, "SECONDS", text, values.parse_seconds, str)
+
+
+def _choice(name: str, allowed: tuple[str, ...], text: str) -> Option:
+    return Option(name, "|".join(allowed), text, lambda value: values.parse_choice(value, allowed), values.toml_string)
+
+
+def _text(name: str, kind: str, text: str) -> Option:
+    return Option(name, kind, text, values.parse_text, values.toml_string)
+
+
+OPTIONS: tuple[Option, ...] = (
+    Option(
+        "listen",
+        "ADDRESS",
+        "Where to listen: unix:PATH or HOST:PORT; may be given more than once.",
+        values.parse_list,
+        values.toml_list,
+    ),
+    _text("data_dir", "DIR", "Folder of the store; made when it is missing, readable by its owner only."),
+    _size("quota_bytes", "The store takes no more than this; set it below the volume's size."),
+    _size("max_message_bytes", "Largest message in either direction."),
+    _count("threads", "Calls that run at once.", 1),
+    _size("cache_bytes", "Memory for sessions in use."),
+    _choice("read_back", READ_BACKS, "How models read content back, unless the call or the session says. Unset: a call must."),
+    _text("read_back_tool_name", "NAME", "Name of the agents' own tool that reads artifacts, where it is not ours."),
+    _choice("preset", PRESETS, "Where limits that are not given come from."),
+    _size("soft_bytes", "Fit cuts only when a body is larger than this."),
+    _size("target_bytes", "Fit reduces down to this."),
+    _size("hard_bytes", "A body larger than this must not be sent."),
+    _size("min_saving_bytes", "Fit acts only when at least this much comes free, unless a hard limit is at stake."),
+    _size("externalize_bytes", "A single result larger than this leaves the body when it arrives; 0 turns that off."),
+    _count("keep_unit_count", "How many of the newest units stay intact."),
+    _count("keep_result_tokens", "How many tokens of the newest results stay intact."),
+    _size("compact_target_bytes", "Told to clients with the other limits; nothing here compacts yet."),
+    _size("compact_min_saving_bytes", "As compact_target_bytes."),
+    _size("summary_bytes", "As compact_target_bytes."),
+    _count("window_tokens", "The model's context window. Unset: not known, which is not unlimited."),
+    _count("reply_tokens", "What the model's reply may take of the window."),
+    _count("cache_ttl_ms", "How long the provider keeps an unused prompt cache; 0: not known."),
+    Option("socket_mode", "OCTAL", "Permission bits of Unix sockets.", values.parse_mode, lambda mode: f'"0{mode:o}"'),
+    Option(
+        "insecure_tcp",
+        "true|false",
+        "Allow TCP beyond this machine, without TLS or authentication.",
+        values.parse_flag,
+        lambda flag: "true" if flag else "false",
+    ),
+    _seconds("drain_delay_s", "At the end, go on serving this long after readiness says no."),
+    _seconds("drain_timeout_s", "At the end, how long running calls may take."),
+    _choice("log_level", LOG_LEVELS, "Least level that is logged, on stderr."),
+    _choice("log_format", LOG_FORMATS, "How logs are written; auto is console at a terminal, else json."),
+)
+
+_BY_NAME: Mapping[str, Option] = {option.name: option for option in OPTIONS}
+
+
+class Resolved(msgspec.Struct, frozen=True):
+    """A configuration and where each value came from: "flag", a variable's name, the file's path, or "default"."""
+
+    config: Config
+    origins: Mapping[str, str]
+
+
+def load_config(
+    flags: Mapping[str, object], environ: Mapping[str, str] | None = None, file: str | os.PathLike[str] | None = None
+) -> Resolved:
+    """Put the options' values together.
+
+    Args:
+        flags: values by option name; None and empty tuples count as not given.
+        environ: the environment; os.environ when None. An empty variable counts as not given.
+        file: TOML file; when None, the one that TRIMTAB_CONFIG names, if any.
+
+    Raises:
+        ConfigError: a value that an option may not have, a key that no option has, or a file that cannot be read.
+    """
+    environ = os.environ if environ is None else environ
+    path = file or environ.get(CONFIG_VARIABLE) or None
+    given: dict[str, tuple[object, str]] = {}
+    if path is not None:
+        for name, value in _read_file(Path(path)).items():
+            if name not in _BY_NAME:
+                raise ConfigError(f"{path}: no option is called {name!r}{_similar(name)}")
+            given[name] = (value, os.fspath(path))
+    for option in OPTIONS:
+        if text := environ.get(option.variable):
+            given[option.name] = (text, option.variable)
+    for name, value in flags.items():
+        if value is not None and value != ():
+            given[name] = (value, "flag")
+    parsed: dict[str, Any] = {}
+    for name, (value, origin) in given.items():
+        try:
+            parsed[name] = _BY_NAME[name].parse(value)
+        except ValueError as error:
+            raise ConfigError(f"{name} (from {origin}): {error}") from None
+    origins = {option.name: given[option.name][1] if option.name in given else "default" for option in OPTIONS}
+    return Resolved(Config(**parsed), origins)
+
+
+def unknown_variables(environ: Mapping[str, str] | None = None) -> list[str]:
+    """TRIMTAB_* variables that no option has, such as a misspelled one."""
+    environ = os.environ if environ is None else environ
+    known = _OTHER_VARIABLES | {option.variable for option in OPTIONS}
+    return sorted(name for name in environ if name.startswith("TRIMTAB_") and name not in known)
+
+
+def to_toml(resolved: Resolved) -> str:
+    """The configuration as a TOML file that gives it again; what is not set stands as a comment."""
+    lines = []
+    for option in OPTIONS:
+        value = getattr(resolved.config, option.name)
+        origin = resolved.origins[option.name]
+        if value in (None, "", ()):
+            lines.append(f"# {option.name} is not set")
+        else:
+            lines.append(f"{option.name} = {option.show(value)}  # {origin}")
+    return "\n".join(lines) + "\n"
+
+
+def _read_file(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            return tomllib.load(file)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"cannot read the configuration file {path}: {error}") from error
+
+
+def _similar(name: str) -> str:
+    close = difflib.get_close_matches(name, _BY_NAME, 1)
+    return f"; did you mean {close[0]!r}?" if close else ""

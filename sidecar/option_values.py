@@ -1,0 +1,118 @@
+"""Reads option values: sizes, counts, seconds, choices. From TOML values or strings; ValueError says what is wanted."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+
+__all__ = [
+    "parse_choice",
+    "parse_count",
+    "parse_flag",
+    "parse_list",
+    "parse_mode",
+    "parse_seconds",
+    "parse_size",
+    "parse_text",
+    "toml_list",
+    "toml_string",
+]
+
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", re.ASCII)
+_SIZE_UNITS = {"": 1, "b": 1}
+for _power, _letter in enumerate("kmgt", 1):
+    _SIZE_UNITS[f"{_letter}ib"] = 1 << (10 * _power)
+    _SIZE_UNITS[f"{_letter}b"] = 1000**_power
+_SECONDS = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|min|h)?\s*", re.ASCII)
+_SECOND_UNITS = {"ms": 0.001, "": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+_SIZE_MAX = 1 << 62
+
+
+def parse_size(value: object) -> int:
+    """Bytes: a number, or text such as 64MiB (powers of 1,024) or 64MB (powers of 1,000)."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return _bounded(value)
+    match = _SIZE.fullmatch(value) if isinstance(value, str) else None
+    unit = _SIZE_UNITS.get(match[2].lower()) if match else None
+    if match is None or unit is None:
+        raise ValueError(f"{value!r} is not a size; write bytes, or a number with KiB, MiB, GiB, TiB, kB, MB, GB or TB")
+    amount = float(match[1]) * unit if "." in match[1] else int(match[1]) * unit
+    if amount != int(amount):
+        raise ValueError(f"{value!r} is not a whole number of bytes")
+    return _bounded(int(amount))
+
+
+def parse_count(value: object, at_least: int = 0) -> int:
+    """A whole number, not below `at_least`."""
+    if isinstance(value, str) and re.fullmatch(r"\s*\d{1,19}\s*", value, re.ASCII):
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool) or not at_least <= value <= _SIZE_MAX:
+        raise ValueError(f"{value!r} is not a whole number from {at_least}")
+    return value
+
+
+def parse_seconds(value: object) -> float:
+    """Seconds: a number, or text such as 10s, 500ms or 2m."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e9:
+        return float(value)
+    match = _SECONDS.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        raise ValueError(f"{value!r} is not a time; write seconds, or a number with ms, s, m or h")
+    return float(match[1]) * _SECOND_UNITS[match[2] or ""]
+
+
+def parse_mode(value: object) -> int:
+    """Permission bits in octal digits, as text: 0660. A TOML number is refused, since 660 would be read as decimal."""
+    if not isinstance(value, str) or not re.fullmatch(r"(0o?)?[0-7]{3}", value, re.ASCII):
+        raise ValueError(f"{value!r} is not a mode; write three octal digits in quotes, such as 0660")
+    return int(value.removeprefix("0o"), 8)
+
+
+def parse_flag(value: object) -> bool:
+    """True or false; as text also 1, 0, yes, no, on, off."""
+    if isinstance(value, bool):
+        return value
+    known = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
+    if not isinstance(value, str) or value.lower() not in known:
+        raise ValueError(f"{value!r} is neither true nor false")
+    return known[value.lower()]
+
+
+def parse_choice(value: object, values: tuple[str, ...]) -> str:
+    """One of `values`."""
+    if not isinstance(value, str) or value not in values:
+        raise ValueError(f"{value!r} is not one of {', '.join(values)}")
+    return value
+
+
+def parse_text(value: object) -> str:
+    """Any text without control characters."""
+    if not isinstance(value, str) or any(ord(character) < 32 or ord(character) == 127 for character in value):
+        raise ValueError(f"{value!r} is not plain text")
+    return value
+
+
+def parse_list(value: object) -> tuple[str, ...]:
+    """Texts: a list, or one text with commas between."""
+    if isinstance(value, str):
+        value = [part.strip() for part in value.split(",") if part.strip()]
+    if not isinstance(value, list | tuple):
+        raise ValueError(f"{value!r} is not a list of texts")
+    return tuple(parse_text(part) for part in value)
+
+
+def toml_string(value: str) -> str:
+    """`value` as a TOML string. It holds no control characters."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def toml_list(values: Sequence[str]) -> str:
+    """`values` as a TOML array."""
+    return "[" + ", ".join(map(toml_string, values)) + "]"
+
+
+def _bounded(value: int) -> int:
+    if not 0 <= value <= _SIZE_MAX:
+        raise ValueError(f"{value} is not from 0 to {_SIZE_MAX}")
+    return value
