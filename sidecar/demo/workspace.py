@@ -180,9 +180,9 @@ class Workspace:
                 [
                     f'registry version {rng.randrange(90)} -> {rng.randrange(90, 180)}, key="{token[:6]}"',
                     f"merged {rng.randrange(2, 90)} windows into {rng.randrange(1, 20)} in {rng.randrange(10, 900)} µs",
-                    f"C:\\yard\\export\\{rng.randrange(9999):04d}.csv: {rng.randrange(1, 900)} rows, '\\|', {rng.randrange(5)} skipped",
+                    f"C:\\yard\\export\\{rng.randrange(9999):04d}.csv: {rng.randrange(900)} rows, '\\|', {rng.randrange(5)} bad",
                     f"gauge {rng.randrange(40)}: {rng.uniform(-3, 6):+.3f} m, σ={rng.uniform(0, 0.2):.4f}",
-                    f"⚓ {rng.randrange(40)} holds, {rng.randrange(9)} wait; next {rng.randrange(24):02d}:{rng.randrange(60):02d}Z",
+                    f"⚓ {rng.randrange(40)} holds, {rng.randrange(9)} wait; next {rng.randrange(24):02d}:00Z",
                 ]
             )
             lines.append(f"    {level} {PACKAGE}.plan:{rng.randrange(20, 400)} {fact}")

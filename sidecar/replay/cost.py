@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import NamedTuple
+
+import msgspec
 
 __all__ = ["CACHED_PRICE", "FRESH_PRICE", "CostMeter", "Sent", "common_prefix_bytes", "geometric_mean"]
 
@@ -38,7 +39,7 @@ def common_prefix_bytes(first: bytes, second: bytes) -> int:
     return low
 
 
-class Sent(NamedTuple):
+class Sent(msgspec.Struct, frozen=True):
     """What one body cost.
 
     Attributes:

@@ -1,0 +1,1 @@
+"""Speed, measured: `python -m bench scan`, `python -m bench fit`, `python -m bench all`."""
