@@ -1,0 +1,174 @@
+"""What every operation preserves, as data, and the check of it on every finished body.
+
+PRESERVES is the table; `check_finished` holds a finished body against it, always, before the body leaves. It reads the finished body anew:
+nothing that planned the edits is trusted. What is byte-equal outside the edits needs no further look, so the cost follows the edits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from fastpath import Edit, Item, Kind, Part, PartFlag, Role, Scan
+from sidecar.core.errors import InternalError
+from sidecar.core.types import ReductionKind
+from sidecar.formats.base import Violation
+
+__all__ = ["PRESERVES", "Placed", "Preserves", "check_finished", "new_violations"]
+
+
+class Preserves(NamedTuple):
+    """How an operation keeps each of the four things that later work needs."""
+
+    provenance: str
+    unresolved_work: str
+    recovery: str
+    constraints: str
+
+
+PRESERVES = {
+    "fit": Preserves(
+        provenance="stub (for reasoning: the reduction) holds artifact, source call, position",
+        unresolved_work="unsettled units are not touched",
+        recovery="artifact durable and read back before the stub is handed out",
+        constraints="text of user, system and developer items not touched",
+    ),
+    "compact": Preserves(
+        provenance="checkpoint holds source digests, calls, artifacts",
+        unresolved_work="only settled units retire; open requests restated",
+        recovery="raw items stay in the journal; rollback restores them",
+        constraints="user, system, developer text verbatim; anchors rendered",
+    ),
+}
+
+_EDITABLE: dict[ReductionKind, tuple[Kind, ...]] = {
+    ReductionKind.EXTERNALIZE: (Kind.RESULT,),
+    ReductionKind.RESULT: (Kind.RESULT,),
+    ReductionKind.RECENT_RESULT: (Kind.RESULT,),
+    ReductionKind.ARGUMENTS: (Kind.CALL,),
+    ReductionKind.MEDIA: (Kind.MEDIA,),
+    ReductionKind.REASONING: (Kind.REASONING,),
+}
+"""The kind of part that each reduction may write in. Text of user, system and developer items is in none of them."""
+
+
+class Placed(NamedTuple):
+    """An edit with what it is for."""
+
+    edit: Edit
+    kind: ReductionKind  # UNSPECIFIED: the read-back tool, in the envelope
+    item: int  # index in the body; -1: the envelope
+    settled: bool  # its unit is; for records of old, they were when the record was made
+
+
+def new_violations(before: Sequence[Violation], after: Sequence[Violation]) -> list[Violation]:
+    """Structural rules that the finished body breaks and the body on arrival did not."""
+    known = {(violation.rule, violation.item_index) for violation in before}
+    return [violation for violation in after if (violation.rule, violation.item_index) not in known]
+
+
+def _broken(what: str) -> InternalError:
+    return InternalError(f"a finished body broke its contract: {what}", hint="the body was not sent; please report this")
+
+
+def check_finished(
+    before: Scan,
+    after: Scan,
+    placed: Sequence[Placed],
+    size_bytes: int,
+    violations_before: Sequence[Violation],
+    violations_after: Sequence[Violation],
+) -> None:
+    """Hold a finished body against the contract.
+
+    Args:
+        before: the body as it came.
+        after: the finished body, scanned anew.
+        placed: every edit, in order of position.
+        size_bytes: what the finished body was computed to be.
+        violations_before: structural rules that the body broke on arrival.
+        violations_after: those that the finished body breaks.
+
+    Raises:
+        InternalError: INTERNAL; the body must not leave.
+    """
+    if len(after.body) != size_bytes:
+        raise _broken("its size is not the computed one")
+    worse = new_violations(violations_before, violations_after)
+    if worse:
+        raise _broken(f"rule {worse[0].rule} at item {worse[0].item_index}")
+    if after.item_count != before.item_count:
+        raise _broken("an item was added or lost")
+    _check_outside(before.body, after.body, placed)
+    for index in sorted({each.item for each in placed if each.item >= 0}):
+        _check_item(before, after, index, [each for each in placed if each.item == index])
+    if after.marker_count != before.marker_count:
+        raise _broken("a cache marker was added or lost")
+
+
+def _check_outside(before: bytes, after: bytes, placed: Sequence[Placed]) -> None:
+    """Bytes outside the edits are the same bytes."""
+    at = there = 0
+    for each in placed:
+        gap = each.edit.start - at
+        if gap < 0 or before[at : each.edit.start] != after[there : there + gap]:
+            raise _broken("bytes outside an edit changed")
+        there += gap
+        if after[there : there + len(each.edit.data)] != each.edit.data:
+            raise _broken("an edit is not in its place")
+        there += len(each.edit.data)
+        at = each.edit.end
+    if before[at:] != after[there:]:
+        raise _broken("bytes outside an edit changed")
+
+
+def _check_item(before: Scan, after: Scan, index: int, placed: Sequence[Placed]) -> None:
+    old, new = before.item(index), after.item(index)
+    if old.role != new.role:
+        raise _broken("an item changed its role")
+    old_parts = before.parts(old.first_part, old.first_part + old.part_count)
+    new_parts = after.parts(new.first_part, new.first_part + new.part_count)
+    for each in placed:
+        if not each.settled and each.kind is not ReductionKind.REASONING:
+            raise _broken("unsettled work was touched")
+        _check_place(old, old_parts, each)
+    if _joints(before.body, old_parts) != _joints(after.body, new_parts):
+        raise _broken("a call or result lost its id, its name or its place")
+    if any(each.kind is ReductionKind.REASONING for each in placed):
+        return
+    if _signed(before.body, old_parts) != _signed(after.body, new_parts):
+        raise _broken("a signed part changed")
+
+
+def _check_place(item: Item, parts: Sequence[Part], each: Placed) -> None:
+    """An edit stands inside a part that its kind may write in (a removed element takes one comma along)."""
+    kinds = _EDITABLE.get(each.kind, ())
+    edit = each.edit
+    for part in parts:
+        if part.kind not in kinds:
+            continue
+        if each.kind is ReductionKind.REASONING:
+            if edit.start <= part.start and part.end <= edit.end and not edit.data:
+                return
+            if part.start <= edit.start and edit.end <= part.end:
+                return
+        elif part.start <= edit.start and edit.end <= part.end:
+            if each.kind is ReductionKind.ARGUMENTS and (edit.start, edit.end) != (part.payload_start, part.payload_end):
+                continue
+            return
+    if item.role == Role.RESULT and Kind.RESULT in kinds and item.start < edit.start and edit.end < item.end:
+        return
+    raise _broken(f"an edit of kind {each.kind.name} stands where it may not")
+
+
+def _joints(body: bytes, parts: Sequence[Part]) -> list[tuple[int, bytes, bytes, int]]:
+    """Calls and results in order, by what joins them."""
+    return [
+        (part.kind, body[part.id_start : part.id_end], body[part.name_start : part.name_end], part.flags & PartFlag.ERROR)
+        for part in parts
+        if part.kind in (Kind.CALL, Kind.RESULT, Kind.SERVER_CALL, Kind.SERVER_RESULT)
+    ]
+
+
+def _signed(body: bytes, parts: Sequence[Part]) -> list[bytes]:
+    return [body[part.start : part.end] for part in parts if part.flags & PartFlag.SIGNED]

@@ -1,0 +1,150 @@
+"""Whose item is it: which raw item of the session each item of a body is.
+
+An agent may keep its raw history and send it each time, or adopt the fitted body; both work, also mixed. A body is aligned with the
+session's current branch in order, leftmost: by raw items and by items as they were sent. What matches nothing there is looked for among
+the session's other items (an older branch comes back), else it is new. Identity is the digest of the canonical form; the looser form
+counts only at the very position where an item is expected.
+
+Pure: no I/O. What must change together: `Known.add_*` with `engine/session.py`, which keeps it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+__all__ = ["Alignment", "Known", "Matched", "align"]
+
+
+class Matched(NamedTuple):
+    """One item of a body."""
+
+    number: int  # of the raw item; -1: new
+    record_count: int  # how many of the item's records, in order of commit, are already in it; 0: it is raw
+
+
+class Alignment(NamedTuple):
+    """A whole body against the session."""
+
+    items: list[Matched]  # from the first item on
+    matched_count: int
+    new_count: int
+    diverged_at: int | None  # first position of the branch that the body contradicts or leaves out
+    numbers_reused: bool  # an item of another branch came back
+
+
+class Known:
+    """Forms in which each raw item of a session may come. Grows, never shrinks."""
+
+    __slots__ = ("_by_form", "_by_loose", "forms", "loose")
+
+    def __init__(self) -> None:
+        """Nothing known."""
+        self.forms: list[dict[bytes, int]] = []  # by number: digest -> record_count, the raw form (0) included
+        self.loose: list[dict[bytes, int]] = []
+        self._by_form: dict[bytes, list[int]] = {}  # digest -> numbers, ascending
+        self._by_loose: dict[bytes, list[int]] = {}
+
+    def add_item(self, digest: bytes, loose: bytes) -> int:
+        """A new raw item; returns its number."""
+        number = len(self.forms)
+        self.forms.append({digest: 0})
+        self.loose.append({loose or digest: 0})
+        self._by_form.setdefault(digest, []).append(number)
+        return number
+
+    def add_form(self, number: int, record_count: int, digest: bytes, loose: bytes) -> None:
+        """A form in which a known item was sent; the same digest again keeps the larger count."""
+        known = self.forms[number]
+        if digest not in known:
+            self._by_form.setdefault(digest, []).append(number)
+        known[digest] = max(record_count, known.get(digest, 0))
+        table = self.loose[number]
+        table[loose or digest] = max(record_count, table.get(loose or digest, 0))
+
+    def numbers(self, digest: bytes) -> Sequence[int]:
+        """Items that may come in this form."""
+        return self._by_form.get(digest, ())
+
+
+def align(
+    known: Known,
+    branch: Sequence[int],
+    count: int,
+    digest_of: Callable[[int], tuple[bytes, bytes]],
+    taken: Sequence[Matched] = (),
+    floor: int = 0,
+) -> Alignment:
+    """Align a body's items with a branch. O(items) but for repeats, which cost a binary search.
+
+    Args:
+        known: forms of the session's items.
+        branch: numbers of the current branch, oldest first.
+        count: items in the body.
+        digest_of: strict and loose digest of the body's item at an index; the loose one empty when it is the same. Called for
+            items past `taken` only, at most once each.
+        taken: leading items that are byte-equal to the leading items of the branch; their matches.
+        floor: items with smaller numbers never match.
+
+    Returns:
+        One match for each item; `diverged_at` is None when the body holds the whole branch, in order, and only adds behind it.
+    """
+    items: list[Matched] = list(taken)
+    used = {match.number for match in items}
+    expected = len(items)
+    diverged: int | None = None
+    positions: dict[int, int] | None = None
+    new = 0
+    reused = False
+    end = len(branch)
+
+    for index in range(len(items), count):
+        strict, loose = digest_of(index)
+        if expected < end:
+            number = branch[expected]
+            record_count = known.forms[number].get(strict)
+            if record_count is None:
+                record_count = known.loose[number].get(loose or strict)
+            if record_count is not None:
+                items.append(Matched(number, record_count))
+                used.add(number)
+                expected += 1
+                continue
+            if positions is None:
+                positions = {number: position for position, number in enumerate(branch)}
+            later = _later(known.numbers(strict), positions, expected)
+            if later is not None:
+                if diverged is None:
+                    diverged = expected
+                number = branch[later]
+                items.append(Matched(number, known.forms[number][strict]))
+                used.add(number)
+                expected = later + 1
+                continue
+            if diverged is None and expected < end:
+                diverged = expected
+        number = -1
+        if positions is None:
+            positions = {number: position for position, number in enumerate(branch)}
+        for candidate in known.numbers(strict):
+            if candidate >= floor and candidate not in used and candidate not in positions:
+                number = candidate
+                reused = True
+                used.add(candidate)
+                break
+        if number < 0:
+            new += 1
+            items.append(Matched(-1, 0))
+        else:
+            items.append(Matched(number, known.forms[number][strict]))
+    if diverged is None and expected < end:
+        diverged = expected
+    return Alignment(items, count - new, new, diverged, reused)
+
+
+def _later(numbers: Sequence[int], positions: dict[int, int], expected: int) -> int | None:
+    """Leftmost position on the branch, at or after `expected`, of any of these items."""
+    places = sorted(positions[number] for number in numbers if number in positions)
+    at = bisect_left(places, expected)
+    return places[at] if at < len(places) else None

@@ -1,0 +1,161 @@
+"""Paths inside an item: where a value of the raw item stands in the item as a client sends it, and back.
+
+Two things move a value between the raw item and another form of the same item: elements that a record left out, and clients that write a
+string content as a list of one text block or the other way round.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from fastpath import decode_string, locate
+from sidecar.core.types import Path
+
+__all__ = ["find", "path_at", "raw_path", "removal_spans", "shift"]
+
+_QUOTE = ord('"')
+
+
+def shift(path: Path, removed: Iterable[Path]) -> Path:
+    """A raw item's path, in the item after elements were left out. Each removal names an element by its raw path."""
+    moved = list(path)
+    for gone in removed:
+        depth = len(gone) - 1
+        last = gone[-1]
+        if depth < len(path) and path[:depth] == gone[:depth]:
+            here = path[depth]
+            if isinstance(here, int) and isinstance(last, int) and here > last:
+                moved[depth] = int(moved[depth]) - 1
+    return tuple(moved)
+
+
+def find(body: bytes, start: int, path: Path, removed: Iterable[Path] = (), *, is_string: bool) -> tuple[int, int] | None:
+    """Span of a raw item's value in a client's form of the item. None when it is not there.
+
+    Args:
+        body: what holds the item.
+        start: where the item begins.
+        path: in the raw item.
+        removed: raw paths of elements that this form lacks.
+        is_string: the value is a string in the raw item; the text of a list of one text block is then the same value.
+    """
+    moved = shift(path, removed)
+    span = locate(body, start, moved)
+    if not is_string:
+        return span
+    if span is not None and body[span[0]] == _QUOTE:
+        return span
+    other = (*moved, 0, b"text") if span is not None else moved[:-2] if moved[-2:] == (0, b"text") else None
+    span = None if other is None else locate(body, start, other)
+    return span if span is not None and body[span[0]] == _QUOTE else None
+
+
+def removal_spans(body: bytes, start: int, paths: Iterable[Path]) -> dict[Path, tuple[int, int]]:
+    """Spans to delete so that array elements are gone and the commas between what stays are right.
+
+    The leading run of a list goes with the commas behind it, every other element with the comma before it; so spans never overlap.
+
+    Args:
+        body: what holds the item.
+        start: where the item begins.
+        paths: of all elements that go from this item, as they stand in it.
+
+    Returns:
+        Span by path; without those that are not there or whose list would be left empty.
+    """
+    lists: dict[Path, set[int]] = {}
+    for path in paths:
+        lists.setdefault(path[:-1], set()).add(int(path[-1]))  # type: ignore[arg-type]
+    spans: dict[Path, tuple[int, int]] = {}
+    for parent, gone in lists.items():
+        lead = 0
+        while lead in gone:
+            lead += 1
+        if locate(body, start, (*parent, lead)) is None:
+            continue
+        for index in sorted(gone):
+            here = locate(body, start, (*parent, index))
+            if here is None:
+                continue
+            if index < lead:
+                behind = locate(body, start, (*parent, index + 1))
+                if behind is not None:
+                    spans[(*parent, index)] = (here[0], behind[0])
+            else:
+                before = locate(body, start, (*parent, index - 1))
+                if before is not None:
+                    spans[(*parent, index)] = (before[1], here[1])
+    return spans
+
+
+def raw_path(raw: bytes, path: Path, removed: list[Path], *, is_string: bool) -> Path | None:
+    """Path in the raw item of a value found at `path` in a form that lacks `removed`. None when it cannot be told."""
+    unmoved = list(path)
+    for gone in sorted(removed, key=lambda other: (len(other), [str(step) for step in other[:-1]], other[-1])):
+        depth = len(gone) - 1
+        last = gone[-1]
+        if depth < len(unmoved) and tuple(unmoved[:depth]) == gone[:depth]:
+            here = unmoved[depth]
+            if isinstance(here, int) and isinstance(last, int) and here >= last:
+                unmoved[depth] = here + 1
+    told = tuple(unmoved)
+    for spelling in (told, (*told, 0, b"text"), told[:-2] if told[-2:] == (0, b"text") else told):
+        span = locate(raw, 0, spelling)
+        if span is not None and (not is_string or raw[span[0]] == _QUOTE):
+            return spelling
+    return None
+
+
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+_SCALAR = re.compile(rb"[^,\]}\s]+")
+_GAP = re.compile(rb"[\s,:]*")
+
+
+def _skip(body: bytes, at: int) -> int:
+    """End of the JSON value that begins at `at`; the value is valid."""
+    first = body[at : at + 1]
+    if first == b'"':
+        found = _STRING.match(body, at)
+    elif first in (b"{", b"["):
+        depth = 0
+        for found in _TOKEN.finditer(body, at):
+            token = found.group()
+            depth += 1 if token in (b"{", b"[") else -1 if token in (b"}", b"]") else 0
+            if depth == 0:
+                return found.end()
+        raise ValueError("unclosed value")
+    else:
+        found = _SCALAR.match(body, at)
+    if found is None:
+        raise ValueError("no value")
+    return found.end()
+
+
+def path_at(body: bytes, start: int, offset: int) -> Path | None:
+    """Path from the value at `start` to the value that begins at `offset`. None when no value begins there."""
+    path: list[bytes | int] = []
+    at = start
+    while at != offset:
+        kind = body[at : at + 1]
+        if kind not in (b"{", b"["):
+            return None
+        at += 1
+        index = 0
+        while True:
+            at = _GAP.match(body, at).end()  # type: ignore[union-attr]
+            if body[at : at + 1] in (b"}", b"]", b""):
+                return None
+            step: bytes | int = index
+            if kind == b"{":
+                key_end = _skip(body, at)
+                step = decode_string(body[at + 1 : key_end - 1])
+                at = _GAP.match(body, key_end).end()  # type: ignore[union-attr]
+            end = _skip(body, at)
+            if at <= offset < end:
+                path.append(step)
+                break
+            at = end
+            index += 1
+    return tuple(path)

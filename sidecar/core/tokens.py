@@ -1,0 +1,71 @@
+"""Token counts: reported, carried forward, or estimated so that they err high. Unknown stays unknown.
+
+A count that was not measured is absent, not zero. `estimate_tokens` may be wrong and errs high: two bytes a token for text, one byte a
+token for long unbroken runs (base64, minified data), a fixed charge for each medium, whose base64 is not text.
+"""
+
+from __future__ import annotations
+
+import re
+
+from sidecar.core.types import UsageFigures
+
+__all__ = ["BYTES_PER_TOKEN_LOW", "MEDIA_TOKENS", "Ratio", "cache_lost", "estimate_tokens"]
+
+BYTES_PER_TOKEN_LOW = 2.0
+"""Bytes a token at the least, for text. Measured tokenizers give 3 to 4.5 for English and code and about 2.5 to 3 for CJK in UTF-8."""
+
+MEDIA_TOKENS = 1600
+"""Charge for one image or page. Providers charge about 1,600 for a full-size image, whatever its bytes."""
+
+_RUN = re.compile(rb"[^\s\"\\]{512,}")
+
+
+class Ratio:
+    """Bytes a token of one session, from what its provider reported. Not kept over a restart."""
+
+    __slots__ = ("body_bytes", "tokens")
+
+    def __init__(self) -> None:
+        """Nothing known yet."""
+        self.body_bytes = 0
+        self.tokens = 0
+
+    def learn(self, body_bytes: int, usage: UsageFigures) -> None:
+        """Take the provider's count for a body of that size."""
+        if usage.input_tokens is not None and usage.input_tokens > 0 and body_bytes > 0:
+            self.body_bytes, self.tokens = body_bytes, usage.input_tokens
+
+    @property
+    def known(self) -> bool:
+        """A count was reported in this process."""
+        return self.tokens > 0
+
+    def bytes_per_token(self) -> float:
+        """This session's ratio, else the low bound. Never under half a byte."""
+        return max(self.body_bytes / self.tokens, 0.5) if self.tokens else BYTES_PER_TOKEN_LOW
+
+    def tokens_of(self, body_bytes: int) -> int:
+        """The reported count plus what came since, by this session's ratio."""
+        return self.tokens + round((body_bytes - self.body_bytes) / self.bytes_per_token())
+
+
+def estimate_tokens(data: bytes | memoryview, media_bytes: int = 0, media_count: int = 0) -> int:
+    """Tokens of serialized text at the most, media apart.
+
+    Args:
+        data: the serialized body.
+        media_bytes: bytes of media in it, which are charged by piece.
+        media_count: how many pieces.
+    """
+    runs = sum(len(run) for run in _RUN.findall(data))
+    runs = max(runs - media_bytes, 0)
+    text = max(len(data) - media_bytes - runs, 0)
+    return runs + -(-text // 2) + media_count * MEDIA_TOKENS
+
+
+def cache_lost(usage: UsageFigures | None, idle_ms: int, cache_ttl_ms: int) -> bool:
+    """The provider's prompt cache is known to be lost: it reported no cached tokens, or the session idled past its time."""
+    if usage is not None and usage.cached_input_tokens == 0 and (usage.input_tokens or 0) > 0:
+        return True
+    return cache_ttl_ms > 0 and idle_ms > cache_ttl_ms

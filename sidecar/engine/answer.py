@@ -1,0 +1,95 @@
+"""Answers: sizes, reductions and matches as callers see them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from fastpath import Scan, Sizes
+from sidecar.core.records import Applied
+from sidecar.core.types import ArtifactRecord, ArtifactSource, ReductionKind
+from sidecar.engine.messages import ArtifactView, CallRef, Pressure, Reduction, ReductionTotal, TokenBasis
+from sidecar.engine.refs import Refs
+
+__all__ = ["applied_reduction", "common_prefix", "pressure", "totals_of", "view_of"]
+
+
+def pressure(sizes: Sizes, tokens: int | None, basis: TokenBasis) -> Pressure:
+    """Sizes of a body, with what is known of its tokens."""
+    return Pressure(
+        sizes.total,
+        sizes.system,
+        sizes.tools,
+        sizes.user,
+        sizes.assistant,
+        sizes.reasoning,
+        sizes.call,
+        sizes.result,
+        sizes.media,
+        sizes.other,
+        tokens,
+        basis,
+    )
+
+
+def applied_reduction(applied: Applied, refs: Refs) -> Reduction:
+    """A record at work in a body."""
+    edit = applied.edit
+    record = applied.record
+    saved = record.saved_bytes if edit is None else edit.end - edit.start - len(edit.data)
+    call = refs.ref_of(record.call)
+    return Reduction(record.kind, applied.item, call, record.artifact_id, "", saved)
+
+
+def totals_of(reductions: Iterable[Reduction]) -> tuple[ReductionTotal, ...]:
+    """By kind."""
+    counts: dict[ReductionKind, list[int]] = {}
+    for reduction in reductions:
+        total = counts.setdefault(reduction.kind, [0, 0])
+        total[0] += 1
+        total[1] += reduction.saved_bytes
+    return tuple(ReductionTotal(kind, *counts[kind]) for kind in sorted(counts))
+
+
+def view_of(record: ArtifactRecord, source: ArtifactSource, call: CallRef | None, item_index: int) -> ArtifactView:
+    """An artifact at one of its places."""
+    return ArtifactView(
+        record.artifact_id,
+        record.sha256,
+        record.size_bytes,
+        record.line_count,
+        record.media_type,
+        source.tool_name,
+        call,
+        item_index,
+        source.is_error,
+        source.create_ms,
+    )
+
+
+def common_prefix(one: bytes, other: bytes) -> int:
+    """Leading bytes that are the same. Compares slices, not bytes; O(prefix)."""
+    low, high = 0, min(len(one), len(other))
+    step = 4096
+    while low < high and one[low : low + step] == other[low : low + step]:
+        low = min(low + step, high)
+        step = min(step * 2, 1 << 20)
+    high = min(low + step, high)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def same_envelope(one: Scan, other: Scan) -> bool:
+    """Outside of the history the two bodies are byte-equal."""
+    return (
+        one.body[: one.history[0]] == other.body[: other.history[0]] and one.body[one.history[1] :] == other.body[other.history[1] :]
+    )
+
+
+def in_position(reductions: Sequence[tuple[int, Reduction]]) -> tuple[Reduction, ...]:
+    """Sorted by where they stand in the body."""
+    return tuple(reduction for _, reduction in sorted(reductions, key=lambda pair: pair[0]))

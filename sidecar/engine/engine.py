@@ -1,0 +1,95 @@
+"""The engine: sessions in memory over a store, one call at a time per session. Knows no gRPC and no LMDB."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sidecar.core.artifacts import check_same_content
+from sidecar.core.errors import StoreFailedError
+from sidecar.core.types import ArtifactRecord, SessionKey
+from sidecar.engine.artifacts import ArtifactReader
+from sidecar.engine.config import EngineConfig
+from sidecar.engine.events import Event, EventKind, Events
+from sidecar.engine.fit_call import FitCall
+from sidecar.engine.messages import FitInput, FitResult
+from sidecar.engine.session import SessionCache
+from sidecar.formats.base import Style
+from sidecar.formats.spelling import style_of
+from sidecar.ports import Clock, Store
+
+__all__ = ["Engine"]
+
+TRIES = 3
+
+
+class Engine:
+    """What the edges call."""
+
+    def __init__(self, store: Store, clock: Clock, config: EngineConfig) -> None:
+        """Over an open store; closes nothing of it but by `close`."""
+        self.store = store
+        self.clock = clock
+        self.config = config
+        self.sessions = SessionCache(store, config.cache_bytes)
+        self.reader = ArtifactReader(store)
+        self.events = Events()
+
+    def fit(self, given: FitInput) -> FitResult:
+        """Measure a body and, under pressure, shrink it reversibly.
+
+        Raises:
+            TrimtabError: see the proto's Fit.
+        """
+        for _ in range(TRIES):
+            session = self.sessions.get(given.key)
+            with session.lock:
+                if not self.sessions.current(session):
+                    continue
+                if not session.settle_writes():
+                    # An unwaited batch was lost; what is durable is the truth.
+                    self.sessions.drop(session)
+                    continue
+                result = FitCall(self, session, given).run()
+                if given.dry_run and not session.exists:
+                    self.sessions.drop(session)
+                self.sessions.note_size(session)
+            self._tell(given, result)
+            return result
+        raise StoreFailedError("the session could not be brought in step with the store", hint="repeat the call")
+
+    def _tell(self, given: FitInput, result: FitResult) -> None:
+        if given.dry_run:
+            return
+        before, after = result.before.total_bytes, result.after.total_bytes
+        now = self.clock.now_ms()
+        if result.artifacts:
+            detail = f"{len(result.artifacts)} artifacts"
+            self.events.publish(Event(EventKind.EXTERNALIZED, given.key, result.revision, now, detail, before, after))
+        if result.body:
+            self.events.publish(Event(EventKind.FITTED, given.key, result.revision, now, result.outcome.name, before, after))
+
+    def forget(self, key: SessionKey) -> None:
+        """A session was deleted."""
+        self.sessions.forget(key)
+
+    def check_same(self, key: SessionKey, artifact: ArtifactRecord, new: Sequence[ArtifactRecord]) -> None:
+        """Compare full digests of two contents under one id.
+
+        Raises:
+            CorruptedError: they differ.
+        """
+        known = next((each for each in new if each.artifact_id == artifact.artifact_id), None)
+        if known is None:
+            known = self.store.read_artifact(key, artifact.artifact_id)
+        if known is not None:
+            check_same_content(known, artifact)
+
+    @staticmethod
+    def style_of(value: bytes) -> Style:
+        """Spelling of a JSON value."""
+        return style_of(value)
+
+    def close(self) -> None:
+        """Flush what is queued and let go of the store."""
+        self.events.close()
+        self.store.close()

@@ -1,0 +1,121 @@
+"""What a dialect's adapter says. Everything outside `sidecar/formats/` speaks to a dialect through this alone.
+
+An adapter is stateless and pure: a grammar for the scan, the structural rules, and how to write a stub, the read-back tool and
+its result. It decides nothing about what is cut and when.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, Literal, NamedTuple
+
+from fastpath import Edit, Grammar, Scan
+from sidecar.core.types import Format, ReductionKind, UsageFigures
+
+__all__ = ["Adapter", "MediaPayload", "ReadBackCall", "Style", "Violation"]
+
+
+class Violation(NamedTuple):
+    """A structural rule that a body breaks.
+
+    Two bodies are compared by (rule, item_index) as multisets, so neither may depend on sizes or offsets.
+    """
+
+    rule: str  # UPPER_SNAKE, such as RESULT_WITHOUT_CALL
+    item_index: int  # in the body; -1 for the envelope
+    offset_bytes: int
+    message: str  # for people; names ids and roles, never content
+
+
+class Style(NamedTuple):
+    """How an item's JSON is spelled, so that what replaces a value of it is spelled alike."""
+
+    ascii: bool  # what is not ASCII is written as \\uXXXX
+    slash: bool  # "/" is written as "\\/"
+    spaced: bool  # ", " and ": " rather than "," and ":"
+
+
+class MediaPayload(NamedTuple):
+    """Base64 data of a media part that stands in the body itself."""
+
+    start: int  # span of the base64 text in the body, quotes and any "data:...;base64," prefix excluded
+    end: int
+    media_type: str
+
+
+class ReadBackCall(NamedTuple):
+    """A model's call, read from its JSON."""
+
+    call_id: str
+    name: str
+    arguments: bytes | None  # JSON object text; None when what was given is not JSON
+    raw_id: bytes  # the id's JSON value as it came (b"" when the dialect gives none)
+
+
+class Adapter(ABC):
+    """One dialect."""
+
+    format: ClassVar[Format]
+    name: ClassVar[str]  # "openai-chat"
+    grammar: ClassVar[Grammar]
+    reasoning: ClassVar[Literal["never", "remove_before_last_user", "blank"]]
+    """How old reasoning may go: not at all; its parts left out, before the last user item without results; its value made "".
+
+    Where it is made "", only a REASONING part with a string as payload goes; one that is signed never does.
+    """
+
+    @abstractmethod
+    def check(self, scan: Scan) -> list[Violation]:
+        """All structural rules of the dialect that the body breaks, in order of position. O(parts)."""
+
+    @abstractmethod
+    def sees_all(self, scan: Scan) -> bool:
+        """False when the body stands for history that is not in it (previous_response_id, conversation)."""
+
+    @abstractmethod
+    def stub(self, kind: ReductionKind, original: bytes, text: str, style: Style) -> bytes | None:
+        """A JSON value that may stand where `original` (one JSON value: a string, object, array or media block) stood.
+
+        Results keep their type: a string becomes a string, a list of blocks a list of one text block. Media blocks become a text
+        block. ARGUMENTS become a value of the type that the dialect demands (chat: a string that holds a JSON object; messages: an
+        object), which says that it is not to be copied. REASONING with `reasoning == "blank"` becomes "". A cache marker of
+        `original` is not in the answer; the caller puts it back. None where the dialect allows no replacement: for any other type.
+
+        Of SERVER_RESULT parts only the payload may be replaced, and only where there is one and the part is not SIGNED.
+        """
+
+    @abstractmethod
+    def with_marker(self, stub: bytes, original: bytes, style: Style) -> bytes:
+        """`stub` with the cache marker of the block, or the last marked block of the list, that it replaces, byte for byte; else `stub`."""
+
+    @abstractmethod
+    def media(self, body: bytes, part_span: tuple[int, int]) -> MediaPayload | None:
+        """Base64 data of the media part at that span; None when it only refers to data elsewhere (a URL, a file id)."""
+
+    @abstractmethod
+    def tool_names(self, scan: Scan) -> list[bytes]:
+        """Decoded names of the tools that the body declares, in order."""
+
+    @abstractmethod
+    def read_back_tool(self) -> bytes:
+        """The read-back tool as an element of the body's tools, JSON. Its name is READ_BACK_TOOL_NAME."""
+
+    @abstractmethod
+    def inject_tool(self, scan: Scan) -> Edit | None:
+        """The edit that adds the read-back tool to the body, last of the tools.
+
+        Where the body has it already (a tool of that name that takes an artifact_id) the edit is empty: no bytes, start == end. None
+        where it cannot be added: tools are no array, the model may not call it, another tool has its name.
+        """
+
+    @abstractmethod
+    def parse_call(self, call: bytes) -> ReadBackCall:
+        """Read a call as the model made it. Raises MalformedBodyError."""
+
+    @abstractmethod
+    def result(self, call: ReadBackCall, text: str, *, is_error: bool) -> bytes:
+        """The result item or block for a call, JSON, UTF-8."""
+
+    @abstractmethod
+    def usage(self, usage: bytes) -> UsageFigures:
+        """Read the provider's usage object, by the dialect's rules. Raises MalformedBodyError; unknown members are ignored."""
