@@ -77,16 +77,17 @@ class Adapter(ABC):
         """A JSON value that may stand where `original` (one JSON value: a string, object, array or media block) stood.
 
         Results keep their type: a string becomes a string, a list of blocks a list of one text block. Media blocks become a text
-        block. ARGUMENTS become a value of the type that the dialect demands (chat: a string that holds a JSON object; messages: an
-        object), which says that it is not to be copied. REASONING with `reasoning == "blank"` becomes "". A cache marker of
-        `original` is not in the answer; the caller puts it back. None where the dialect allows no replacement: for any other type.
+        block. ARGUMENTS become a value of the type that the dialect demands (chat: a string that holds a JSON object;
+        messages: an object), which says that it is not to be copied. REASONING with `reasoning == "blank"` becomes "". A
+        cache marker of `original` is not in the answer; the caller puts it back. None where the dialect allows no
+        replacement: for any other type.
 
         Of SERVER_RESULT parts only the payload may be replaced, and only where there is one and the part is not SIGNED.
         """
 
     @abstractmethod
     def with_marker(self, stub: bytes, original: bytes, style: Style) -> bytes:
-        """`stub` with the cache marker of the block, or the last marked block of the list, that it replaces, byte for byte; else `stub`."""
+        """`stub` with the cache marker of the block, or of the last marked block in the list, that it replaces, byte for byte."""
 
     @abstractmethod
     def media(self, body: bytes, part_span: tuple[int, int]) -> MediaPayload | None:
@@ -104,8 +105,8 @@ class Adapter(ABC):
     def inject_tool(self, scan: Scan) -> Edit | None:
         """The edit that adds the read-back tool to the body, last of the tools.
 
-        Where the body has it already (a tool of that name that takes an artifact_id) the edit is empty: no bytes, start == end. None
-        where it cannot be added: tools are no array, the model may not call it, another tool has its name.
+        Where the body has it already (a tool of that name that takes an artifact_id) the edit is empty: no bytes, start == end.
+        None where it cannot be added: tools are no array, the model may not call it, another tool has its name.
         """
 
     @abstractmethod

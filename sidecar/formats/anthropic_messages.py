@@ -1,0 +1,217 @@
+"""The `anthropic-messages` dialect: Messages bodies of Anthropic and of servers that speak it.
+
+Which server results may be cut. A block whose content is encrypted (`encrypted_content`, `encrypted_stdout`) must come back as
+it was, so it counts as signed and is never touched; so do thinking, redacted thinking and compaction blocks. Of the rest, a
+SERVER_RESULT part may be shortened exactly where it has a payload: what an MCP server returned, the output of code, a file's
+text. Fetched pages and search results have none: citations in the text of the same turn point into them, and tool search
+results load the tools that later turns call. Source: anthropic-sdk-python, types/*_tool_result_block_param.py (which fields a
+client may fill); the docs of the web search tool for encrypted_content. The rules are in `anthropic_messages_rules.py`.
+"""
+
+from __future__ import annotations
+
+from fastpath import Code, Edit, Field, Grammar, GrammarSpec, Kind, Role, Scan, Shape
+from sidecar.core.errors import MalformedBodyError
+from sidecar.core.readback import READ_BACK_TOOL_DESCRIPTION, READ_BACK_TOOL_NAME, READ_BACK_TOOL_SCHEMA
+from sidecar.core.types import Format, ReductionKind, UsageFigures
+from sidecar.formats.anthropic_messages_rules import RULES
+from sidecar.formats.base import Adapter, MediaPayload, ReadBackCall, Style, Violation
+from sidecar.formats.blocks import arguments_object, base64_source, block_with_marker, result_value, text_block
+from sidecar.formats.rules import History, in_order
+from sidecar.formats.spelling import PLAIN, spell
+from sidecar.formats.tools import already_there, append_tool, element_names, last_member
+from sidecar.formats.usage import Figures
+from sidecar.formats.values import check_object, string_at, value_at, value_text
+
+__all__ = ["GRAMMAR", "AnthropicMessages"]
+
+_MARKER = {b"cache_control": Field(Code.MARKER)}
+_CONTENT = {b"content": Field(shape="blocks", text_block=True)}
+_SERVER_RESULT = {b"tool_use_id": Field(Code.ID), b"is_error": Field(Code.ERROR)} | _MARKER
+_CALL = {b"id": Field(Code.ID), b"name": Field(Code.NAME), b"input": Field(Code.PAYLOAD)} | _MARKER
+
+GRAMMAR = Grammar(
+    GrammarSpec(
+        history=(b"messages",),
+        system=(b"system",),
+        tools=(b"tools",),
+        system_shape="blocks",
+        tools_shape="tools",
+        item="item",
+        shapes={
+            "item": Shape(by=b"role", cases={b"user": "user", b"assistant": "assistant", b"system": "system"}, default="other"),
+            "user": Shape(role=Role.USER, fields=_CONTENT),
+            "assistant": Shape(role=Role.ASSISTANT, fields=_CONTENT),
+            # Source: platform.claude.com, "Mid-conversation system messages".
+            "system": Shape(role=Role.SYSTEM, fields=_CONTENT),
+            "other": Shape(role=Role.OTHER, fields=_CONTENT),
+            "blocks": Shape(each="block"),
+            "block": Shape(
+                by=b"type",
+                cases={
+                    b"text": "text",
+                    b"image": "media",
+                    b"document": "media",
+                    b"thinking": "thinking",
+                    b"redacted_thinking": "redacted_thinking",
+                    b"tool_use": "call",
+                    b"tool_result": "result",
+                    b"server_tool_use": "server_call",
+                    b"mcp_tool_use": "server_call",
+                    b"mcp_tool_result": "mcp_result",
+                    b"code_execution_tool_result": "code_result",
+                    b"bash_code_execution_tool_result": "code_result",
+                    b"text_editor_code_execution_tool_result": "editor_result",
+                    b"web_search_tool_result": "kept_result",
+                    b"web_fetch_tool_result": "kept_result",
+                    b"tool_search_tool_result": "kept_result",
+                    b"advisor_tool_result": "kept_result",
+                    b"compaction": "opaque",
+                },
+                default="other_block",
+            ),
+            "text": Shape(kind=Kind.TEXT, fields={b"text": Field(Code.PAYLOAD)} | _MARKER),
+            "media": Shape(kind=Kind.MEDIA, fields=_MARKER),
+            "other_block": Shape(kind=Kind.OTHER, fields=_MARKER),
+            "thinking": Shape(
+                kind=Kind.REASONING, fields={b"thinking": Field(Code.PAYLOAD), b"signature": Field(Code.SIGNATURE)}
+            ),
+            "redacted_thinking": Shape(kind=Kind.REASONING, fields={b"data": Field(Code.SIGNATURE)}),
+            "call": Shape(kind=Kind.CALL, fields=_CALL),
+            "result": Shape(
+                kind=Kind.RESULT,
+                fields={
+                    b"tool_use_id": Field(Code.ID),
+                    b"content": Field(Code.PAYLOAD, shape="nested_blocks", text_block=True),
+                    b"is_error": Field(Code.ERROR),
+                }
+                | _MARKER,
+            ),
+            "nested_blocks": Shape(each="nested_block"),
+            "nested_block": Shape(
+                by=b"type",
+                cases={b"text": "text", b"image": "media", b"document": "media"},
+                default="other_block",
+            ),
+            "server_call": Shape(kind=Kind.SERVER_CALL, fields=_CALL),
+            "mcp_result": Shape(
+                kind=Kind.SERVER_RESULT,
+                fields=_SERVER_RESULT | {b"content": Field(Code.PAYLOAD, shape="nested_blocks", text_block=True)},
+            ),
+            "code_result": Shape(kind=Kind.SERVER_RESULT, fields=_SERVER_RESULT | {b"content": Field(shape="code_output")}),
+            "code_output": Shape(fields={b"stdout": Field(Code.PAYLOAD), b"encrypted_stdout": Field(Code.SIGNATURE)}),
+            "editor_result": Shape(kind=Kind.SERVER_RESULT, fields=_SERVER_RESULT | {b"content": Field(shape="editor_output")}),
+            "editor_output": Shape(
+                by=b"type", cases={b"text_editor_code_execution_view_result": "editor_view"}, default="nothing"
+            ),
+            "editor_view": Shape(fields={b"content": Field(Code.PAYLOAD)}),
+            "kept_result": Shape(kind=Kind.SERVER_RESULT, fields=_SERVER_RESULT | {b"content": Field(shape="kept_output")}),
+            # One object, or a list of them.
+            "kept_output": Shape(fields={b"encrypted_content": Field(Code.SIGNATURE)}, each="kept_output"),
+            "opaque": Shape(
+                kind=Kind.OPAQUE,
+                fields={b"encrypted_content": Field(Code.SIGNATURE), b"signature": Field(Code.SIGNATURE)} | _MARKER,
+            ),
+            "nothing": Shape(),
+            "tools": Shape(each="tool"),
+            "tool": Shape(fields=_MARKER),
+        },
+    )
+)
+
+_READ_BACK_TOOL: dict[str, object] = {
+    "name": READ_BACK_TOOL_NAME,
+    "description": READ_BACK_TOOL_DESCRIPTION,
+    "input_schema": READ_BACK_TOOL_SCHEMA,
+}
+
+
+class AnthropicMessages(Adapter):
+    """Messages."""
+
+    format = Format.ANTHROPIC_MESSAGES
+    name = "anthropic-messages"
+    grammar = GRAMMAR
+    # Source: platform.claude.com, "Thinking": blocks of earlier turns may be left out, those of the current loop must come back.
+    reasoning = "remove_before_last_user"
+
+    def check(self, scan: Scan) -> list[Violation]:
+        """See Adapter."""
+        history = History(scan)
+        return in_order([found for rule in RULES for found in rule(history)])
+
+    def sees_all(self, scan: Scan) -> bool:
+        """False for a body that continues a conversation held by the server.
+
+        Source: anthropic-sdk-python, types/beta/beta_message_thread_param.py: `{"type": "continue", "previous_message_id":
+        ...}`.
+        """
+        thread = last_member(scan, b"thread")
+        return thread[:1] != b"{" or string_at(thread, b"type") == b"create"
+
+    def stub(self, kind: ReductionKind, original: bytes, text: str, style: Style) -> bytes | None:
+        """See Adapter."""
+        if kind is ReductionKind.REASONING:
+            return None
+        if kind is ReductionKind.ARGUMENTS:
+            return spell(arguments_object(text), style) if original[:1] == b"{" else None
+        if kind is ReductionKind.MEDIA:
+            return text_block(original, text, style)
+        return result_value(original, text, style)
+
+    def with_marker(self, stub: bytes, original: bytes, style: Style) -> bytes:
+        """See Adapter."""
+        return block_with_marker(stub, original, (b"cache_control",), style)
+
+    def media(self, body: bytes, part_span: tuple[int, int]) -> MediaPayload | None:
+        """See Adapter."""
+        return base64_source(body, part_span[0])
+
+    def tool_names(self, scan: Scan) -> list[bytes]:
+        """See Adapter."""
+        return [name for span in scan.tools for name in element_names(scan.body, span, ((b"name",),))]
+
+    def read_back_tool(self) -> bytes:
+        """See Adapter."""
+        return spell(_READ_BACK_TOOL, PLAIN)
+
+    def inject_tool(self, scan: Scan) -> Edit | None:
+        """See Adapter. Refused with `tool_choice` none: the model could not call it."""
+        if string_at(last_member(scan, b"tool_choice") or b"{}", b"type") == b"none":
+            return None
+        present = already_there(scan, self.tool_names(scan), (b"input_schema",))
+        return present.edit if present.found else append_tool(scan, b"tools", _READ_BACK_TOOL)
+
+    def parse_call(self, call: bytes) -> ReadBackCall:
+        """See Adapter. Takes a `tool_use` block."""
+        value = check_object(call, "call")
+        name = string_at(value, b"name")
+        if name is None:
+            raise MalformedBodyError("call has no name", offset_bytes=0, bound="")
+        raw_id = value_at(value, b"id") or b'""'
+        given = value_at(value, b"input")
+        return ReadBackCall(
+            call_id=value_text(raw_id).decode("utf-8", "replace"),
+            name=name.decode("utf-8", "replace"),
+            arguments=given if given[:1] == b"{" else None,
+            raw_id=raw_id,
+        )
+
+    def result(self, call: ReadBackCall, text: str, *, is_error: bool) -> bytes:
+        """See Adapter."""
+        error = b',"is_error":true' if is_error else b""
+        id = call.raw_id or spell(call.call_id, PLAIN)
+        return b'{"type":"tool_result","tool_use_id":' + id + b',"content":' + spell(text, PLAIN) + error + b"}"
+
+    def usage(self, usage: bytes) -> UsageFigures:
+        """See Adapter. `input_tokens` leaves out what was read from or written to the cache.
+
+        Source: anthropic-sdk-python, types/usage.py: "Total input tokens in a request is the summation of `input_tokens`,
+        `cache_creation_input_tokens`, and `cache_read_input_tokens`."
+        """
+        figures = Figures(usage)
+        fresh = figures.first(("input_tokens",))
+        read = figures.first(("cache_read_input_tokens",))
+        written = figures.first(("cache_creation_input_tokens",))
+        total = None if fresh is None else fresh + (read or 0) + (written or 0)
+        return UsageFigures(input_tokens=total, cached_input_tokens=read, output_tokens=figures.first(("output_tokens",)))

@@ -1,0 +1,284 @@
+"""Structural rules of `anthropic-messages`: what the API refuses, each with its source.
+
+The API joins neighbours of one role, so a turn is a run of assistant items, and its results are those of the run of user items
+after it. Source: anthropic-sdk-python, types/message_create_params.py ("consecutive `user` or `assistant` turns ... will be
+combined"), in versions that still said so; the behavior stands. Not rules: alternation of roles; ids that repeat in later
+turns; thinking without a signature, and empty ids, which servers other than Anthropic's send and take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fastpath import Kind, Part, Role, ValueType
+from sidecar.formats.base import Violation
+from sidecar.formats.pairing import pair
+from sidecar.formats.rules import (
+    ARGUMENTS_TYPE,
+    CALL_ID_REPEATED,
+    CALL_OPEN,
+    CALL_WITHOUT_RESULT,
+    CALL_WRONG_ROLE,
+    CONTENT_EMPTY,
+    CONTENT_TYPE,
+    FIRST_ITEM_NOT_USER,
+    MARKERS_TOO_MANY,
+    MAX_MARKER_COUNT,
+    RESULT_AFTER_TEXT,
+    RESULT_REPEATED,
+    RESULT_WITHOUT_CALL,
+    RESULT_WRONG_ROLE,
+    ROLE_UNKNOWN,
+    SERVER_CALL_WITHOUT_RESULT,
+    SERVER_RESULT_WITHOUT_CALL,
+    TEXT_EMPTY,
+    THINKING_NOT_FIRST,
+    History,
+    Rule,
+    is_blank_string,
+    is_empty_array,
+    show,
+    text_is_blank,
+)
+from sidecar.formats.tools import last_member
+from sidecar.formats.values import string_at
+
+__all__ = ["RULES"]
+
+
+def check_pairs(history: History) -> Iterator[Violation]:
+    """Results directly after the turn that holds their calls, all of them, one each, before any other block.
+
+    Source: https://github.com/anthropics/claude-code/issues/8210 ("`tool_use` ids were found without `tool_result` blocks
+    immediately after"), .../issues/18947 ("unexpected `tool_use_id` found in `tool_result` blocks"),
+    https://github.com/vectorize-io/hindsight/pull/4250 ("each tool_use must have a single result"),
+    https://github.com/apify/tester-mcp-client/issues/12 ("Messages following tool_use blocks must begin with a matching number
+    of tool_result blocks"); platform.claude.com, "Handle tool calls".
+    """
+    calls: list[Part] = []
+    results: list[Part] = []
+    late: set[int] = set()  # starts of results that stand after something else
+    other = False
+    last = Role.OTHER
+    for index, role in enumerate(history.roles):
+        item = history.items[index]
+        if role == Role.ASSISTANT and last != Role.ASSISTANT:
+            yield from _pairs(history, calls, results, late, CALL_WITHOUT_RESULT)
+            calls, results, late = [], [], set()
+        if role == Role.USER and last != Role.USER:
+            if last != Role.ASSISTANT:
+                # Something else stood between: calls before it can no longer be answered.
+                yield from _pairs(history, calls, results, late, CALL_WITHOUT_RESULT)
+                calls, results, late = [], [], set()
+            other = False
+        if role == Role.USER and not item.part_count:
+            other = True
+        last = Role(role)
+        for part in history.item_parts(item):
+            if part.parent >= 0:
+                continue
+            if part.kind == Kind.CALL and role == Role.ASSISTANT:
+                calls.append(part)
+            elif part.kind == Kind.RESULT and role == Role.USER:
+                results.append(part)
+                if other:
+                    late.add(part.start)
+            else:
+                other = True
+    yield from _pairs(
+        history, calls, results, late, CALL_OPEN if last == Role.ASSISTANT or (results and not other) else CALL_WITHOUT_RESULT
+    )
+
+
+def _pairs(history: History, calls: list[Part], results: list[Part], late: set[int], open_rule: str) -> Iterator[Violation]:
+    if not calls and not results:
+        return
+    pairing = pair([history.key(part) for part in calls], [history.key(part) for part in results])
+    for at, call in enumerate(pairing.call_of):
+        part = results[at]
+        if call < 0:
+            rule = RESULT_REPEATED if at in pairing.repeats else RESULT_WITHOUT_CALL
+            yield Violation(
+                rule, part.item, part.start, f"result {show(history.id(part))} answers no open call of the turn before it"
+            )
+        elif part.start in late:
+            yield Violation(
+                RESULT_AFTER_TEXT, part.item, part.start, f"result {show(history.id(part))} stands after another block"
+            )
+    for at, result in enumerate(pairing.result_of):
+        if result < 0:
+            part = calls[at]
+            yield Violation(
+                open_rule, part.item, part.start, f"call {show(history.id(part))} has no result directly after its turn"
+            )
+
+
+def check_call_ids(history: History) -> Iterator[Violation]:
+    """Ids of calls are unique within a turn.
+
+    Source: https://github.com/BerriAI/litellm/issues/23510 ("`tool_use` ids must be unique").
+    """
+    seen: set[bytes] = set()
+    turn = -1
+    for part in history.top:
+        if part.kind != Kind.CALL:
+            continue
+        if turn != part.item:
+            between = history.roles[turn + 1 : part.item] if turn >= 0 else [Role.USER]
+            if any(role != Role.ASSISTANT for role in between):
+                seen = set()
+            turn = part.item
+        id = history.id(part)
+        if id and id in seen:
+            yield Violation(CALL_ID_REPEATED, part.item, part.start, f"two calls of one turn have the id {show(id)}")
+        seen.add(id)
+
+
+def check_roles(history: History) -> Iterator[Violation]:
+    """Only user, assistant and, newer, system; a user item first; calls by the assistant, results by the user.
+
+    Source: anthropic-sdk-python, types/message_param.py; https://github.com/anthropics/anthropic-sdk-typescript/issues/622
+    ("first message must use the "user" role": refused on Bedrock, no longer everywhere);
+    https://github.com/tghamm/Anthropic.SDK/issues/128 ("`tool_result` blocks can only be in `user` messages").
+    """
+    for index, role in enumerate(history.roles):
+        if role == Role.OTHER:
+            yield Violation(ROLE_UNKNOWN, index, history.items[index].start, "item has no role that the dialect knows")
+    if history.roles and history.roles[0] != Role.USER:
+        yield Violation(FIRST_ITEM_NOT_USER, 0, history.items[0].start, "the first item is not a user item")
+    for part in history.top:
+        role = history.roles[part.item]
+        if part.kind == Kind.CALL and role != Role.ASSISTANT:
+            yield Violation(
+                CALL_WRONG_ROLE,
+                part.item,
+                part.start,
+                f"call {show(history.id(part))} stands in an item that is not the assistant's",
+            )
+        elif part.kind == Kind.RESULT and role != Role.USER:
+            yield Violation(
+                RESULT_WRONG_ROLE,
+                part.item,
+                part.start,
+                f"result {show(history.id(part))} stands in an item that is not the user's",
+            )
+
+
+def check_content(history: History) -> Iterator[Violation]:
+    """Content is a string or a list; not empty, and no text block blank, except in an assistant item at the very end.
+
+    Source: https://github.com/anthropics/claude-code/issues/6774 ("all messages must have non-empty content except for the
+    optional final assistant message"), .../issues/59812 ("text content blocks must be non-empty"), .../issues/23369 ("must
+    contain non-whitespace text").
+    """
+    final = len(history.roles) - 1 if history.roles and history.roles[-1] == Role.ASSISTANT else -1
+    for index, item in enumerate(history.items):
+        if item.part_count or index == final or history.roles[index] == Role.OTHER:
+            continue
+        span = history.content_span(index)
+        first = history.body[span[0]] if span is not None else 0
+        if span is not None and first == 0x5B:
+            if is_empty_array(history.body, span):
+                yield Violation(CONTENT_EMPTY, index, item.start, "content is an empty list")
+        elif span is not None and first == 0x22:
+            if is_blank_string(history.body, span):
+                yield Violation(CONTENT_EMPTY, index, item.start, "content is empty")
+        elif span is not None or history.roles[index] != Role.SYSTEM:
+            # A system item may carry output_config alone. Source: types/beta/beta_system_message_param.py.
+            yield Violation(CONTENT_TYPE, index, item.start, "content is neither a string nor a list of blocks")
+    for part in history.top:
+        if part.kind == Kind.TEXT and part.item != final and text_is_blank(history.body, part):
+            yield Violation(TEXT_EMPTY, part.item, part.start, "a text block is empty or only white space")
+
+
+def check_arguments(history: History) -> Iterator[Violation]:
+    """The input of a call is an object.
+
+    Source: https://github.com/anthropics/claude-code/issues/6696 ("tool_use.input: Input should be a valid dictionary").
+    """
+    for part in history.top:
+        if part.kind in (Kind.CALL, Kind.SERVER_CALL) and part.payload_type != ValueType.OBJECT:
+            yield Violation(ARGUMENTS_TYPE, part.item, part.start, f"input of call {show(history.id(part))} is not an object")
+
+
+def check_server_tools(history: History) -> Iterator[Violation]:
+    """A server tool's result stands after its call, in the same turn or a later one; a call left behind has its result.
+
+    A call of the last turn may be open: a paused turn is sent back as it is (stop_reason pause_turn), and code that calls
+    client tools waits for their results. Source: https://github.com/anthropics/claude-code/issues/65726 ("must have a
+    corresponding `server_tool_use` block before it"); platform.claude.com, "Stop reasons".
+    """
+    waiting: dict[bytes, list[Part]] = {}
+    for part in history.top:
+        if part.kind == Kind.SERVER_CALL:
+            waiting.setdefault(history.id(part), []).append(part)
+        elif part.kind == Kind.SERVER_RESULT:
+            calls = waiting.get(history.id(part))
+            if not calls:
+                yield Violation(
+                    SERVER_RESULT_WITHOUT_CALL,
+                    part.item,
+                    part.start,
+                    f"server result {show(history.id(part))} has no call before it",
+                )
+            else:
+                calls.pop()
+    open_calls = [part for calls in waiting.values() for part in calls]
+    if not open_calls:
+        return
+    asked = [index for index, role in enumerate(history.roles) if role == Role.USER and not _has_results(history, index)]
+    for part in open_calls:
+        if asked and part.item < asked[-1]:
+            yield Violation(
+                SERVER_CALL_WITHOUT_RESULT, part.item, part.start, f"server call {show(history.id(part))} has no result"
+            )
+
+
+def check_thinking(history: History) -> Iterator[Violation]:
+    """With thinking on, the turn of an open tool loop starts with thinking.
+
+    The loop begins after the last user item without results. `adaptive` thinking does not ask for it. Source:
+    https://github.com/anomalyco/opencode/issues/3077 ("a final `assistant` message must start with a thinking block (preceeding
+    the lastmost set of `tool_use` and `tool_result` blocks)"); platform.claude.com, "Adaptive thinking".
+    """
+    if string_at(last_member(history.scan, b"thinking") or b"{}", b"type") != b"enabled":
+        return
+    loop: list[int] = []
+    for index in range(len(history.roles) - 1, -1, -1):
+        if history.roles[index] == Role.USER and not _has_results(history, index):
+            break
+        loop.append(index)
+    first = next((index for index in reversed(loop) if history.roles[index] == Role.ASSISTANT), None)
+    if first is None:
+        return
+    parts = history.item_parts(history.items[first])
+    if not parts or parts[0].kind != Kind.REASONING:
+        start = history.items[first].start
+        yield Violation(THINKING_NOT_FIRST, first, start, "thinking is on, and the open turn does not start with it")
+
+
+def check_markers(history: History) -> Iterator[Violation]:
+    """At most four cache markers in the whole body; a `cache_control` of the body itself takes one of the four.
+
+    Source: https://github.com/continuedev/continue/pull/6937 ("A maximum of 4 blocks with cache_control may be provided");
+    platform.claude.com, "Prompt caching", on automatic caching.
+    """
+    count = history.scan.marker_count + (last_member(history.scan, b"cache_control")[:1] == b"{")
+    if count > MAX_MARKER_COUNT:
+        yield Violation(MARKERS_TOO_MANY, -1, 0, f"{count} cache markers, at most {MAX_MARKER_COUNT} are allowed")
+
+
+def _has_results(history: History, index: int) -> bool:
+    return any(part.kind == Kind.RESULT for part in history.item_parts(history.items[index]))
+
+
+RULES: tuple[Rule, ...] = (
+    check_pairs,
+    check_call_ids,
+    check_roles,
+    check_content,
+    check_arguments,
+    check_server_tools,
+    check_thinking,
+    check_markers,
+)

@@ -1,0 +1,259 @@
+"""The `openai-chat` dialect: Chat Completions bodies of OpenAI and of the many servers and gateways that speak it.
+
+What vendors add is passed through; of it only what matters for reductions is known here: reasoning fields, signatures, cache
+markers. The rules are in `openai_chat_rules.py`.
+"""
+
+from __future__ import annotations
+
+import json
+
+from fastpath import Code, Edit, Field, Grammar, GrammarSpec, Kind, Role, Scan, Shape, locate
+from sidecar.core.errors import MalformedBodyError
+from sidecar.core.readback import READ_BACK_TOOL_DESCRIPTION, READ_BACK_TOOL_NAME, READ_BACK_TOOL_SCHEMA
+from sidecar.core.types import Format, ReductionKind, UsageFigures
+from sidecar.formats.base import Adapter, MediaPayload, ReadBackCall, Style, Violation
+from sidecar.formats.blocks import arguments_object, block_with_marker, data_url, result_value, text_block
+from sidecar.formats.openai_chat_rules import RULES
+from sidecar.formats.rules import History, in_order
+from sidecar.formats.spelling import PLAIN, spell
+from sidecar.formats.tools import already_there, append_tool, element_names, last_member
+from sidecar.formats.usage import Figures
+from sidecar.formats.values import check_object, string_at, value_at, value_text
+
+__all__ = ["GRAMMAR", "OpenAIChat"]
+
+# Source: LiteLLM and OpenRouter accept Anthropic's `cache_control` on messages and content parts; OpenAI's own marker is
+# `prompt_cache_breakpoint` (openai-python, types/chat/chat_completion_content_part_text_param.py).
+_MARKERS = {b"cache_control": Field(Code.MARKER), b"prompt_cache_breakpoint": Field(Code.MARKER)}
+
+# A thought signature on a call, where gateways to Gemini put it.
+# Source: ai.google.dev, "OpenAI compatibility" (extra_content.google.thought_signature); LiteLLM (provider_specific_fields).
+_SIGNATURES = {
+    b"thought_signature": Field(Code.SIGNATURE),
+    b"extra_content": Field(shape="extra"),
+    b"provider_specific_fields": Field(shape="signed_fields"),
+}
+
+_CONTENT = {b"content": Field(shape="parts", text_block=True)}
+
+GRAMMAR = Grammar(
+    GrammarSpec(
+        history=(b"messages",),
+        system=(),
+        tools=(b"tools", b"functions"),
+        tools_shape="tools",
+        item="item",
+        shapes={
+            "item": Shape(
+                by=b"role",
+                cases={
+                    b"system": "system",
+                    b"developer": "system",
+                    b"user": "user",
+                    b"assistant": "assistant",
+                    b"tool": "result",
+                    b"function": "result",
+                },
+                default="other",
+            ),
+            "system": Shape(role=Role.SYSTEM, fields=_CONTENT | _MARKERS),
+            "user": Shape(role=Role.USER, fields=_CONTENT | _MARKERS),
+            "other": Shape(role=Role.OTHER, fields=_CONTENT | _MARKERS),
+            "assistant": Shape(
+                role=Role.ASSISTANT,
+                fields=_CONTENT
+                | _MARKERS
+                | {
+                    b"tool_calls": Field(shape="calls"),
+                    b"function_call": Field(shape="legacy_call"),
+                    # Source: DeepSeek (reasoning_content), OpenRouter, vLLM (reasoning, reasoning_details), LiteLLM.
+                    b"reasoning_content": Field(shape="reasoning_text"),
+                    b"reasoning": Field(shape="reasoning_text"),
+                    b"reasoning_details": Field(shape="reasoning_list"),
+                    b"thinking_blocks": Field(shape="reasoning_list"),
+                },
+            ),
+            "result": Shape(
+                kind=Kind.RESULT,
+                role=Role.RESULT,
+                fields={
+                    b"tool_call_id": Field(Code.ID),
+                    b"name": Field(Code.NAME),
+                    b"content": Field(Code.PAYLOAD, shape="parts", text_block=True),
+                    b"is_error": Field(Code.ERROR),
+                }
+                | _MARKERS,
+            ),
+            "tools": Shape(each="tool"),
+            "tool": Shape(fields=_MARKERS | {b"function": Field(shape="tool_function")}),
+            "tool_function": Shape(fields=_MARKERS),
+            "parts": Shape(each="part"),
+            "part": Shape(
+                by=b"type",
+                cases={
+                    b"text": "text",
+                    b"refusal": "refusal",
+                    b"image_url": "media",
+                    b"input_audio": "media",
+                    b"file": "media",
+                    b"video_url": "media",
+                    b"audio_url": "media",
+                    b"thinking": "reasoning_detail",
+                    b"redacted_thinking": "reasoning_detail",
+                },
+                default="other_part",
+            ),
+            "text": Shape(kind=Kind.TEXT, fields={b"text": Field(Code.PAYLOAD)} | _MARKERS),
+            "refusal": Shape(kind=Kind.TEXT, fields={b"refusal": Field(Code.PAYLOAD)} | _MARKERS),
+            "media": Shape(kind=Kind.MEDIA, fields=_MARKERS),
+            "other_part": Shape(kind=Kind.OTHER, fields=_MARKERS),
+            "calls": Shape(each="call"),
+            "call": Shape(by=b"type", default="call_object"),
+            "call_object": Shape(
+                kind=Kind.CALL,
+                fields={b"id": Field(Code.ID), b"function": Field(shape="function"), b"custom": Field(shape="custom")}
+                | _SIGNATURES,
+            ),
+            "function": Shape(
+                fields={b"name": Field(Code.NAME), b"arguments": Field(Code.PAYLOAD)} | _SIGNATURES,
+            ),
+            "custom": Shape(fields={b"name": Field(Code.NAME), b"input": Field(Code.PAYLOAD)}),
+            # `by` so that a null, which SDKs write for what is absent, opens no call.
+            "legacy_call": Shape(by=b"name", default="legacy_call_object"),
+            "legacy_call_object": Shape(kind=Kind.CALL, fields={b"name": Field(Code.NAME), b"arguments": Field(Code.PAYLOAD)}),
+            "extra": Shape(fields={b"google": Field(shape="signed_fields")}),
+            "signed_fields": Shape(fields={b"thought_signature": Field(Code.SIGNATURE)}),
+            "reasoning_text": Shape(kind=Kind.REASONING),
+            "reasoning_list": Shape(each="reasoning_detail"),
+            # Without payload: entries of these lists are never blanked, signed or not. `data` is encrypted reasoning.
+            "reasoning_detail": Shape(
+                kind=Kind.REASONING,
+                fields={b"signature": Field(Code.SIGNATURE), b"data": Field(Code.SIGNATURE)},
+            ),
+        },
+    )
+)
+
+_READ_BACK_TOOL: dict[str, object] = {
+    "type": "function",
+    "function": {
+        "name": READ_BACK_TOOL_NAME,
+        "description": READ_BACK_TOOL_DESCRIPTION,
+        "parameters": READ_BACK_TOOL_SCHEMA,
+    },
+}
+_TOOL_NAME_PATHS: tuple[tuple[bytes, ...], ...] = ((b"function", b"name"), (b"custom", b"name"), (b"name",))
+
+
+class OpenAIChat(Adapter):
+    """Chat Completions."""
+
+    format = Format.OPENAI_CHAT
+    name = "openai-chat"
+    grammar = GRAMMAR
+    # DeepSeek and its kin refuse an assistant item with calls whose reasoning key is gone; the empty string passes.
+    # Source: https://api-docs.deepseek.com/guides/thinking_mode ("tool calls"); esengine/DeepSeek-Reasonix pull 6217.
+    reasoning = "blank"
+
+    def check(self, scan: Scan) -> list[Violation]:
+        """See Adapter."""
+        history = History(scan)
+        return in_order([found for rule in RULES for found in rule(history)])
+
+    def sees_all(self, scan: Scan) -> bool:
+        """Chat Completions keeps no state between requests."""
+        return True
+
+    def stub(self, kind: ReductionKind, original: bytes, text: str, style: Style) -> bytes | None:
+        """See Adapter."""
+        if kind is ReductionKind.REASONING:
+            return b'""' if original[:1] == b'"' else None
+        if kind is ReductionKind.ARGUMENTS:
+            if original[:1] == b'"':
+                # A string that holds an object, for custom tools too: their input is free text.
+                return spell(json.dumps(arguments_object(text), ensure_ascii=False, separators=(",", ":")), style)
+            # Some servers write arguments as an object; it stays one.
+            return spell(arguments_object(text), style) if original[:1] == b"{" else None
+        if kind is ReductionKind.MEDIA:
+            return text_block(original, text, style)
+        return result_value(original, text, style)
+
+    def with_marker(self, stub: bytes, original: bytes, style: Style) -> bytes:
+        """See Adapter."""
+        return block_with_marker(stub, original, (b"cache_control", b"prompt_cache_breakpoint"), style)
+
+    def media(self, body: bytes, part_span: tuple[int, int]) -> MediaPayload | None:
+        """See Adapter."""
+        start = part_span[0]
+        kind = string_at(body[part_span[0] : part_span[1]], b"type") or b""
+        if kind == b"input_audio":
+            span = locate(body, start, (b"input_audio", b"data"))
+            sound = string_at(body[part_span[0] : part_span[1]], b"input_audio", b"format") or b"wav"
+            return data_url(body, span, default="audio/" + sound.decode("utf-8", "replace"))
+        if kind == b"file":
+            return data_url(body, locate(body, start, (b"file", b"file_data")), default="application/octet-stream")
+        return data_url(body, locate(body, start, (kind, b"url")), default="")
+
+    def tool_names(self, scan: Scan) -> list[bytes]:
+        """See Adapter."""
+        return [name for span in scan.tools for name in element_names(scan.body, span, _TOOL_NAME_PATHS)]
+
+    def read_back_tool(self) -> bytes:
+        """See Adapter."""
+        return spell(_READ_BACK_TOOL, PLAIN)
+
+    def inject_tool(self, scan: Scan) -> Edit | None:
+        """See Adapter. Refused where the model could not call it, and beside the legacy `functions`, which exclude `tools`."""
+        choice = last_member(scan, b"tool_choice")
+        # Source: openai-python, types/chat/chat_completion_allowed_tool_choice_param.py: only the listed tools may be called.
+        if choice == b'"none"' or string_at(choice or b"{}", b"type") == b"allowed_tools":
+            return None
+        if last_member(scan, b"functions") not in (b"", b"null"):
+            return None
+        present = already_there(scan, self.tool_names(scan), (b"function", b"parameters"))
+        return present.edit if present.found else append_tool(scan, b"tools", _READ_BACK_TOOL)
+
+    def parse_call(self, call: bytes) -> ReadBackCall:
+        """See Adapter. Takes a `tool_calls` entry, or a legacy `function_call`."""
+        value = check_object(call, "call")
+        holder: tuple[bytes, ...] = next((key for key in ((b"function",), (b"custom",)) if value_at(value, *key)[:1] == b"{"), ())
+        name = string_at(value, *holder, b"name")
+        if name is None:
+            raise MalformedBodyError("call has no name", offset_bytes=0, bound="")
+        raw_id = value_at(value, b"id")
+        if holder and not raw_id:
+            raw_id = b'""'
+        given = value_at(value, *holder, b"input" if holder == (b"custom",) else b"arguments")
+        return ReadBackCall(
+            call_id=value_text(raw_id).decode("utf-8", "replace"),
+            name=name.decode("utf-8", "replace"),
+            arguments=_arguments(given),
+            raw_id=raw_id,
+        )
+
+    def result(self, call: ReadBackCall, text: str, *, is_error: bool) -> bytes:
+        """See Adapter. The dialect has no place for is_error: the text says it."""
+        content = spell(text, PLAIN)
+        if not call.raw_id:
+            return b'{"role":"function","name":' + spell(call.name, PLAIN) + b',"content":' + content + b"}"
+        return b'{"role":"tool","tool_call_id":' + call.raw_id + b',"content":' + content + b"}"
+
+    def usage(self, usage: bytes) -> UsageFigures:
+        """See Adapter. Source: openai-python, types/completion_usage.py; DeepSeek and Moonshot for their own cache fields."""
+        figures = Figures(usage)
+        cached = figures.first(("prompt_tokens_details", "cached_tokens"), ("prompt_cache_hit_tokens",), ("cached_tokens",))
+        total = figures.first(("prompt_tokens",))
+        missed = figures.first(("prompt_cache_miss_tokens",))
+        if total is None and missed is not None and cached is not None:
+            total = missed + cached
+        return UsageFigures(input_tokens=total, cached_input_tokens=cached, output_tokens=figures.first(("completion_tokens",)))
+
+
+def _arguments(given: bytes) -> bytes | None:
+    """Arguments as JSON object text: decoded from a string, or as they are where a server gives an object."""
+    text = value_text(given) if given[:1] == b'"' else given
+    try:
+        return check_object(text, "arguments")
+    except MalformedBodyError:
+        return None

@@ -1,0 +1,142 @@
+"""Structural rules of `openai-chat`: what the API refuses, each with its source.
+
+Not rules, because the API takes it: several user or assistant items in a row, an assistant item first, empty strings, system
+items anywhere, arguments that are no JSON. Legacy `function_call` and `function` items carry no ids: they are joined by
+position and name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fastpath import Kind, Part, Role, ValueType
+from sidecar.formats.base import Violation
+from sidecar.formats.pairing import pair
+from sidecar.formats.rules import (
+    ARGUMENTS_TYPE,
+    CALL_OPEN,
+    CALL_WITHOUT_RESULT,
+    CONTENT_EMPTY,
+    CONTENT_TYPE,
+    MARKERS_TOO_MANY,
+    MAX_MARKER_COUNT,
+    RESULT_REPEATED,
+    RESULT_WITHOUT_CALL,
+    ROLE_UNKNOWN,
+    History,
+    Rule,
+    is_empty_array,
+    show,
+)
+
+__all__ = ["RULES"]
+
+
+def check_pairs(history: History) -> Iterator[Violation]:
+    """Results directly after the item that holds their calls, all of them, and nothing else between.
+
+    Source: the API's own messages, as in https://github.com/langchain-ai/langchain-academy/issues/59 ("An assistant message
+    with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'") and
+    https://github.com/miurla/morphic/issues/136 ("messages with role 'tool' must be a response to a preceeding message with
+    'tool_calls'").
+    """
+    calls: list[Part] = []
+    results: list[Part] = []
+    for index, role in enumerate(history.roles):
+        if role == Role.RESULT:
+            item = history.items[index]
+            results.append(history.parts[item.first_part])
+            continue
+        if calls or results:
+            yield from _pairs(history, calls, results, CALL_WITHOUT_RESULT)
+            calls, results = [], []
+        if role == Role.ASSISTANT:
+            calls = [part for part in history.item_parts(history.items[index]) if part.kind == Kind.CALL]
+    yield from _pairs(history, calls, results, CALL_OPEN)
+
+
+def _pairs(history: History, calls: list[Part], results: list[Part], open_rule: str) -> Iterator[Violation]:
+    pairing = pair([history.key(part) for part in calls], [history.key(part) for part in results])
+    for at, call in enumerate(pairing.call_of):
+        if call < 0:
+            part = results[at]
+            rule = RESULT_REPEATED if at in pairing.repeats else RESULT_WITHOUT_CALL
+            yield Violation(
+                rule, part.item, part.start, f"result {show(history.id(part))} answers no open call of the turn before it"
+            )
+    for at, result in enumerate(pairing.result_of):
+        if result < 0:
+            part = calls[at]
+            yield Violation(
+                open_rule, part.item, part.start, f"call {show(history.id(part))} has no result directly after its turn"
+            )
+
+
+def check_roles(history: History) -> Iterator[Violation]:
+    """Only the six roles.
+
+    Source: openai-python, types/chat/chat_completion_message_param.py: a closed union.
+    """
+    for index, role in enumerate(history.roles):
+        if role == Role.OTHER:
+            yield Violation(ROLE_UNKNOWN, index, history.items[index].start, "item has no role that the dialect knows")
+
+
+def check_content(history: History) -> Iterator[Violation]:
+    """Content is a string or a list that is not empty; null only with calls, a refusal or audio, or in a legacy result.
+
+    Source: openai-python, types/chat/chat_completion_*_message_param.py (types; "Required unless `tool_calls` or
+    `function_call` is specified"). That `[]` is refused: the API's "[] is too short - 'messages.0.content'".
+    """
+    for index, role in enumerate(history.roles):
+        item = history.items[index]
+        if role == Role.RESULT:
+            part = history.parts[item.first_part]
+            if part.payload_type == ValueType.STRING or (part.payload_type == ValueType.ARRAY and item.part_count > 1):
+                continue
+            if part.payload_type in (ValueType.NONE, ValueType.NULL) and part.id_start < 0:
+                continue
+        elif item.part_count and role != Role.ASSISTANT:
+            continue  # a part means a list with a block in it
+        elif item.part_count and any(part.kind in (Kind.CALL, Kind.TEXT) for part in history.item_parts(item)):
+            continue
+        if role == Role.OTHER:
+            continue  # said by check_roles
+        span = history.content_span(index)
+        first = history.body[span[0]] if span is not None else 0
+        if first == 0x22:
+            continue
+        if first != 0x5B:
+            if role == Role.ASSISTANT and history.has_any(index, b"refusal", b"audio"):
+                continue
+            yield Violation(CONTENT_TYPE, index, item.start, "content is neither a string nor a list of parts")
+        elif span is not None and is_empty_array(history.body, span):
+            yield Violation(CONTENT_EMPTY, index, item.start, "content is an empty list")
+
+
+def check_arguments(history: History) -> Iterator[Violation]:
+    """Arguments are a string, whatever stands in it.
+
+    Source: openai-python, types/chat/chat_completion_message_function_tool_call_param.py.
+    """
+    for part in history.top:
+        if part.kind == Kind.CALL and part.payload_type != ValueType.STRING:
+            yield Violation(ARGUMENTS_TYPE, part.item, part.start, f"arguments of call {show(history.id(part))} are not a string")
+
+
+def check_markers(history: History) -> Iterator[Violation]:
+    """At most four `cache_control` markers, which gateways hand on to Anthropic.
+
+    OpenAI's own `prompt_cache_breakpoint` is not counted: more than four are allowed, the newest count. Source:
+    https://github.com/BerriAI/litellm (AnthropicCacheControlHook, MAX_CACHE_CONTROL_BLOCKS = 4); openai-python,
+    types/chat/completion_create_params.py (prompt_cache_options).
+    """
+    if history.scan.marker_count <= MAX_MARKER_COUNT:
+        return
+    # A quoted name inside a text has its quotes escaped, so this finds keys (and values, which only makes the rule milder).
+    count = history.scan.marker_count - history.body.count(b'"prompt_cache_breakpoint"')
+    if count > MAX_MARKER_COUNT:
+        yield Violation(MARKERS_TOO_MANY, -1, 0, f"{count} cache markers, at most {MAX_MARKER_COUNT} are allowed")
+
+
+RULES: tuple[Rule, ...] = (check_pairs, check_roles, check_content, check_arguments, check_markers)

@@ -1,0 +1,55 @@
+"""Which result answers which call of one turn.
+
+Ids alone never decide: clients and servers repeat them from turn to turn, give one id to all calls, leave them empty or leave
+them out. So pairing is always within one turn: by id where there is one, in order among equal ids; without ids by tool name and
+order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+__all__ = ["Key", "Pairing", "pair"]
+
+
+class Key(NamedTuple):
+    """What joins a call and its result."""
+
+    id: bytes  # content; empty when there is none
+    name: bytes = b""  # of the tool; empty when not told
+
+
+class Pairing(NamedTuple):
+    """How the results of a turn belong to its calls."""
+
+    call_of: list[int]  # by result: index of its call, -1 when it answers none
+    result_of: list[int]  # by call: index of its result, -1 when it is open
+    repeats: list[int]  # results without a call whose id a call of the turn has: that call was answered before
+
+
+def pair(calls: Sequence[Key], results: Sequence[Key]) -> Pairing:
+    """Join the results of one turn to its calls. O(calls + results), but for results without id: O(calls) each."""
+    if len(calls) == len(results) and all(call.id == result.id != b"" for call, result in zip(calls, results, strict=True)):
+        order = list(range(len(calls)))
+        return Pairing(order, list(order), [])
+    call_of = [-1] * len(results)
+    result_of = [-1] * len(calls)
+    waiting: dict[bytes, list[int]] = {}
+    for index in range(len(calls) - 1, -1, -1):
+        waiting.setdefault(calls[index].id, []).append(index)
+    for at, result in enumerate(results):
+        found = waiting.get(result.id) if result.id else None
+        if found:
+            call_of[at] = found.pop()
+            result_of[call_of[at]] = at
+    for at, result in enumerate(results):
+        if not result.id:
+            open_calls = [index for index in range(len(calls)) if result_of[index] < 0]
+            named = [index for index in open_calls if result.name and calls[index].name == result.name]
+            # A name that no call has tells nothing: some clients put a title there.
+            for index in (named or open_calls)[:1]:
+                call_of[at] = index
+                result_of[index] = at
+    repeats = [at for at, result in enumerate(results) if call_of[at] < 0 and result.id and result.id in waiting]
+    return Pairing(call_of, result_of, repeats)

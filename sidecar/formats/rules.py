@@ -1,0 +1,147 @@
+"""What the structural rules of all dialects have in common: their names, and the view of a body that they judge.
+
+A rule is a small function from `History` to violations. Rules judge what a provider refuses, or what breaks the joint of calls
+and results; they never judge taste: a unit with a violation counts as unsettled and is not touched, so a rule that is too
+strict makes trimtab useless for servers that accept more than the dialect's inventor.
+
+`CALL_OPEN` stands for calls at the very end of the history that have no result yet. Both providers refuse a request that ends
+so, hence it is a violation like any other; it has a name of its own because such a history is not broken, only not finished.
+
+Two bodies are compared by (rule, item_index) as multisets: one item can break a rule several times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from fastpath import Item, Part, Scan, ValueType, locate
+from sidecar.formats.base import Violation
+from sidecar.formats.pairing import Key
+from sidecar.formats.values import value_text
+
+__all__ = [
+    "ARGUMENTS_TYPE",
+    "CALL_ID_REPEATED",
+    "CALL_OPEN",
+    "CALL_WITHOUT_RESULT",
+    "CALL_WRONG_ROLE",
+    "CONTENT_EMPTY",
+    "CONTENT_TYPE",
+    "FIRST_ITEM_NOT_USER",
+    "MARKERS_TOO_MANY",
+    "MAX_MARKER_COUNT",
+    "RESULT_AFTER_TEXT",
+    "RESULT_REPEATED",
+    "RESULT_WITHOUT_CALL",
+    "RESULT_WRONG_ROLE",
+    "ROLE_UNKNOWN",
+    "SERVER_CALL_WITHOUT_RESULT",
+    "SERVER_RESULT_WITHOUT_CALL",
+    "TEXT_EMPTY",
+    "THINKING_NOT_FIRST",
+    "History",
+    "Rule",
+    "in_order",
+    "is_blank_string",
+    "is_empty_array",
+    "show",
+    "text_is_blank",
+]
+
+ARGUMENTS_TYPE = "ARGUMENTS_TYPE"
+CALL_ID_REPEATED = "CALL_ID_REPEATED"
+CALL_OPEN = "CALL_OPEN"
+CALL_WITHOUT_RESULT = "CALL_WITHOUT_RESULT"
+CALL_WRONG_ROLE = "CALL_WRONG_ROLE"
+CONTENT_EMPTY = "CONTENT_EMPTY"
+CONTENT_TYPE = "CONTENT_TYPE"
+FIRST_ITEM_NOT_USER = "FIRST_ITEM_NOT_USER"
+MARKERS_TOO_MANY = "MARKERS_TOO_MANY"
+RESULT_AFTER_TEXT = "RESULT_AFTER_TEXT"
+RESULT_REPEATED = "RESULT_REPEATED"
+RESULT_WITHOUT_CALL = "RESULT_WITHOUT_CALL"
+RESULT_WRONG_ROLE = "RESULT_WRONG_ROLE"
+ROLE_UNKNOWN = "ROLE_UNKNOWN"
+SERVER_CALL_WITHOUT_RESULT = "SERVER_CALL_WITHOUT_RESULT"
+SERVER_RESULT_WITHOUT_CALL = "SERVER_RESULT_WITHOUT_CALL"
+TEXT_EMPTY = "TEXT_EMPTY"
+THINKING_NOT_FIRST = "THINKING_NOT_FIRST"
+
+MAX_MARKER_COUNT = 4
+
+_SHOWN_ID_BYTES = 64
+
+
+class History:
+    """A scanned body, with what several rules ask for."""
+
+    __slots__ = ("body", "items", "parts", "roles", "scan", "top")
+
+    def __init__(self, scan: Scan) -> None:
+        """O(parts)."""
+        self.scan = scan
+        self.body = scan.body
+        self.items = scan.items()
+        self.parts = scan.parts()
+        self.roles = [item.role for item in self.items]
+        self.top = [part for part in self.parts if part.parent < 0]  # parts that stand in no other, in order
+        """Parts of the history that stand in no other part, in order of position."""
+
+    def key(self, part: Part) -> Key:
+        """What joins a call or a result to its other half."""
+        id = value_text(self.body[part.id_start : part.id_end]) if part.id_start >= 0 else b""
+        name = value_text(self.body[part.name_start : part.name_end]) if part.name_start >= 0 else b""
+        return Key(id, name)
+
+    def id(self, part: Part) -> bytes:
+        """A part's id; empty when it has none."""
+        return value_text(self.body[part.id_start : part.id_end]) if part.id_start >= 0 else b""
+
+    def item_parts(self, item: Item) -> list[Part]:
+        """Parts of an item, children included."""
+        return self.parts[item.first_part : item.first_part + item.part_count]
+
+    def has_any(self, item_index: int, *keys: bytes) -> bool:
+        """Whether an item has one of these members, and it is not null."""
+        start = self.items[item_index].start
+        spans = [locate(self.body, start, (key,)) for key in keys]
+        return any(span is not None and self.body[span[0] : span[1]] != b"null" for span in spans)
+
+    def content_span(self, item_index: int) -> tuple[int, int] | None:
+        """Where an item's content stands; None when it has none."""
+        return locate(self.body, self.items[item_index].start, (b"content",))
+
+
+Rule = Callable[[History], Iterator[Violation]]
+
+
+def in_order(violations: list[Violation]) -> list[Violation]:
+    """By position, the envelope's first."""
+    return sorted(violations, key=lambda found: (found.item_index, found.offset_bytes, found.rule))
+
+
+def show(id: bytes) -> str:
+    """An id in a message: capped, and nothing in it that could act on a terminal or a log."""
+    text = id[:_SHOWN_ID_BYTES].decode("utf-8", "replace")
+    clean = "".join(character if character.isprintable() else "\ufffd" for character in text)
+    return f'"{clean}"' + (f" and {len(id) - _SHOWN_ID_BYTES} bytes more" if len(id) > _SHOWN_ID_BYTES else "")
+
+
+def is_empty_array(body: bytes, span: tuple[int, int]) -> bool:
+    """Whether the array at `span` has no element. O(1) but for white space."""
+    at = span[0] + 1
+    while body[at] in b" \t\r\n":
+        at += 1
+    return body[at] == 0x5D
+
+
+def is_blank_string(body: bytes, span: tuple[int, int]) -> bool:
+    """Whether the string at `span` holds no character but white space. O(1) for one that begins with something else."""
+    if body[span[0] + 1] not in b' \\"\xc2\xe2\xe3':
+        return False
+    return not value_text(body[span[0] : span[1]]).decode("utf-8", "replace").strip()
+
+
+def text_is_blank(body: bytes, part: Part) -> bool:
+    """Whether a TEXT part has a text that holds no character but white space."""
+    return part.payload_type == ValueType.STRING and is_blank_string(body, (part.payload_start, part.payload_end))
