@@ -1,0 +1,195 @@
+"""The LMDB environment: opened for one owner and one process, with a sparse map; reads that take no locks and outlive no call.
+
+Rules: transactions only inside `read` and `write`; no view leaves them; the environment closes only when no read is running, for
+a view on a map that is gone ends the process.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from struct import Struct
+
+import lmdb
+
+from sidecar.core.errors import NotServingError, StoreFailedError
+from store import failpoints, holder
+from store.layout import FORMAT_VERSION, KEY_CLEAN, KEY_FORMAT, MAGIC
+from store.trouble import translated
+
+__all__ = ["DEFAULT_MAP_BYTES", "Env"]
+
+DEFAULT_MAP_BYTES = 1 << 40  # sparse: a 1 TiB map opens in 0.5 ms with a 12 KB file
+LEAST_MAP_BYTES = 1 << 24
+MAX_READERS = 4096  # slots of 64 bytes; LMDB's own default of 126 is too few for a server's threads
+SPARE_TXNS = 16
+READER_TRIES = 200
+
+_U32 = Struct(">I")
+
+
+class Env:
+    """An open data folder.
+
+    Attributes:
+        map_bytes: size of the map.
+        map_is_reduced: the address space did not allow what was asked for.
+        unclean_end: the last process that held the folder did not close it.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, map_bytes: int, what: str, now_ms: int) -> None:
+        """Open or create.
+
+        Raises:
+            StoreFailedError: held by another, not a store of ours, of a newer version, or the operating system refuses.
+        """
+        self.folder = Path(path)
+        self.map_is_reduced = False
+        self.unclean_end = False
+        self._readers = threading.Condition()
+        self._running = 0
+        self._closed = False
+        with translated("open the data folder"):
+            _own_folder(self.folder)
+            self._holder = holder.hold(self.folder, what, now_ms)
+            try:
+                self._lmdb = self._open(map_bytes)
+                try:
+                    self._greet()
+                except BaseException:
+                    self._lmdb.close()
+                    raise
+            except BaseException:
+                holder.let_go(self._holder)
+                raise
+
+    def _open(self, map_bytes: int) -> lmdb.Environment:
+        """Open with the largest map that can be had. One more halving leaves the process room of its own."""
+        wanted = map_bytes
+        while True:
+            try:
+                env = self._open_once(map_bytes)
+            except lmdb.MemoryError:
+                if map_bytes // 2 < LEAST_MAP_BYTES:
+                    raise
+                map_bytes //= 2
+                continue
+            if map_bytes == wanted or self.map_is_reduced or map_bytes // 2 < LEAST_MAP_BYTES:
+                self.map_bytes = env.info()["map_size"]
+                self.map_is_reduced = map_bytes != wanted
+                return env
+            env.close()
+            self.map_is_reduced = True
+            map_bytes //= 2
+
+    def _open_once(self, map_bytes: int) -> lmdb.Environment:
+        try:
+            env = lmdb.open(
+                os.fspath(self.folder),
+                map_size=map_bytes,
+                mode=0o600,
+                max_readers=MAX_READERS,
+                max_spare_txns=SPARE_TXNS,
+                readahead=False,
+            )
+        except (lmdb.InvalidError, lmdb.VersionMismatchError) as err:
+            raise _foreign(self.folder) from err
+        for name in ("data.mdb", "lock.mdb"):
+            (self.folder / name).chmod(0o600)  # the mode given to open passes through the umask, and files may be older
+        env.reader_check()
+        return env
+
+    def _greet(self) -> None:
+        """Know the format; take note of how the last holder ended, and that we have begun."""
+        with self._lmdb.begin(write=True) as txn:
+            mark = txn.get(KEY_FORMAT)
+            if mark is None:
+                if txn.stat()["entries"]:
+                    raise _foreign(self.folder)
+                txn.put(KEY_FORMAT, MAGIC + _U32.pack(FORMAT_VERSION))
+            elif bytes(mark[: len(MAGIC)]) != MAGIC:
+                raise _foreign(self.folder)
+            else:
+                found = int(_U32.unpack(mark[len(MAGIC) :])[0])
+                if found > FORMAT_VERSION:
+                    raise StoreFailedError(
+                        f"the data folder has format version {found}, this program knows {FORMAT_VERSION}",
+                        hint="start the newer version, or use another folder",
+                        found_version=found,
+                        known_version=FORMAT_VERSION,
+                    )
+            self.unclean_end = txn.get(KEY_CLEAN) == b"\x00"
+            txn.put(KEY_CLEAN, b"\x00")
+
+    @contextmanager
+    def read(self, doing: str) -> Iterator[lmdb.Transaction[memoryview]]:
+        """A read transaction, for the length of a `with`; errors become ours."""
+        self._enter()
+        try:
+            with translated(doing), self._begin_read() as txn:
+                yield txn
+        finally:
+            self._leave()
+
+    def _begin_read(self) -> lmdb.Transaction[memoryview]:
+        """Begin; when all reader slots are taken, free those of dead processes and wait for one a while."""
+        for _ in range(READER_TRIES):
+            try:
+                return self._lmdb.begin(buffers=True)
+            except lmdb.ReadersFullError:
+                self._lmdb.reader_check()
+                time.sleep(0.005)
+        return self._lmdb.begin(buffers=True)
+
+    def write(self) -> lmdb.Transaction[memoryview]:
+        """A write transaction; for the writer thread only. Errors are LMDB's."""
+        return self._lmdb.begin(write=True, buffers=True)
+
+    def reader_check(self) -> int:
+        """Free the reader slots of dead processes."""
+        return self._lmdb.reader_check()
+
+    def close(self) -> None:
+        """Wait for the reads that run, note a clean end, let go of the folder. Nothing may write any more."""
+        with self._readers:
+            if self._closed:
+                return
+            self._closed = True
+            self._readers.wait_for(lambda: not self._running)
+        try:
+            with translated("close the data folder"):
+                failpoints.hit("close")
+                with self._lmdb.begin(write=True) as txn:
+                    txn.put(KEY_CLEAN, b"\x01")
+        finally:
+            self._lmdb.close()
+            holder.let_go(self._holder)
+
+    def _enter(self) -> None:
+        with self._readers:
+            if self._closed:
+                raise NotServingError("the store is closed")
+            self._running += 1
+
+    def _leave(self) -> None:
+        with self._readers:
+            self._running -= 1
+            if self._closed and not self._running:
+                self._readers.notify_all()
+
+
+def _own_folder(folder: Path) -> None:
+    """Make the folder, and make it its owner's only, whatever the umask."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.chmod(0o700)
+
+
+def _foreign(folder: Path) -> StoreFailedError:
+    return StoreFailedError(
+        "the data folder holds a file that is not a store of this program",
+        hint=f"use another folder than {folder}",
+    )
