@@ -1,0 +1,174 @@
+"""What a client was told once, and the requests made of it. No I/O here: the sync and the async client share it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypedDict
+
+from trimtab.payload import to_bytes
+from trimtab.v1 import common_pb2, context_pb2
+
+__all__ = ["CallOptions", "Limits", "Settings", "make_settings"]
+
+# Requests and answers of up to this size pass; the server's own limit is max_message_bytes.
+DEFAULT_MAX_MESSAGE_BYTES = 64 << 20
+_SLACK_BYTES = 1 << 20
+
+# What people write, to the proto's name of it.
+_FORMATS = {name.removeprefix("FORMAT_").lower().replace("_", "-"): name for name, number in common_pb2.Format.items() if number}
+_READ_BACKS = {name.removeprefix("READ_BACK_").lower(): name for name, number in context_pb2.ReadBack.items() if number}
+_PRESETS = {name.removeprefix("PRESET_").lower(): name for name, number in common_pb2.Preset.items() if number}
+
+
+class Limits(TypedDict, total=False):
+    """Limits by name; see trimtab.v1.Limits for what each means."""
+
+    preset: str
+    soft_bytes: int
+    target_bytes: int
+    hard_bytes: int
+    min_saving_bytes: int
+    externalize_bytes: int
+    keep_unit_count: int
+    keep_result_tokens: int
+    compact_target_bytes: int
+    compact_min_saving_bytes: int
+    summary_bytes: int
+    window_tokens: int
+    reply_tokens: int
+    cache_ttl_ms: int
+
+
+class CallOptions(TypedDict, total=False):
+    """What one Fit may bring beside its body; see trimtab.v1.FitRequest."""
+
+    usage: object  # the provider's usage object for the previous request (bytes, dict, SDK object), or a trimtab.v1 Usage
+    limits: Limits
+    anchors: common_pb2.Anchors | Mapping[str, Any]
+    receipts: Iterable[common_pb2.Receipt]
+    pins: Iterable[context_pb2.Pin]
+    expected_revision: int
+    list_applied: bool
+    dry_run: bool
+    timeout: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """A client's settings, checked."""
+
+    target: str
+    format: str  # the proto's name of it, as read_back
+    read_back: str
+    read_back_tool_name: str
+    scope: str
+    limits: common_pb2.Limits | None
+    fail_open: bool
+    timeout: float | None
+    max_message_bytes: int
+
+    def session(self, session_id: str) -> common_pb2.SessionRef:
+        """A session of this client's scope."""
+        return common_pb2.SessionRef(scope=self.scope, session_id=session_id)
+
+    def fit_request(self, session_id: str, body: bytes, options: CallOptions) -> context_pb2.FitRequest:
+        """A FitRequest for one call."""
+        limits = self.limits
+        if options.get("limits"):
+            limits = common_pb2.Limits()
+            if self.limits is not None:
+                limits.CopyFrom(self.limits)
+            limits.MergeFrom(make_limits(options["limits"]))
+        anchors = options.get("anchors")
+        request = context_pb2.FitRequest(
+            session=self.session(session_id),
+            format=self.format,
+            body=body,
+            limits=limits,
+            anchors=common_pb2.Anchors(**anchors) if isinstance(anchors, Mapping) else anchors,
+            receipts=options.get("receipts", ()),
+            pins=options.get("pins", ()),
+            read_back=self.read_back,
+            read_back_tool_name=self.read_back_tool_name,
+            dry_run=options.get("dry_run", False),
+            list_applied=options.get("list_applied", False),
+            expected_revision=options.get("expected_revision"),
+        )
+        usage = options.get("usage")
+        if isinstance(usage, common_pb2.Usage):
+            request.previous_usage.CopyFrom(usage)
+        elif usage is not None:
+            request.previous_usage_json = to_bytes(usage, "usage")
+        return request
+
+    def resolve_request(self, session_id: str, call: object) -> context_pb2.ResolveCallRequest:
+        """A ResolveCallRequest for one call of the model."""
+        return context_pb2.ResolveCallRequest(session=self.session(session_id), format=self.format, call=to_bytes(call, "call"))
+
+    def call_timeout(self, options: CallOptions) -> float | None:
+        """Seconds for one call; None: no limit."""
+        return options.get("timeout", self.timeout)
+
+    def channel_options(self) -> list[tuple[str, int]]:
+        """Options of a gRPC channel for a server on the same machine."""
+        limit = self.max_message_bytes + _SLACK_BYTES
+        return [
+            # Both default to 4 MiB on the receiving side.
+            ("grpc.max_receive_message_length", limit),
+            ("grpc.max_send_message_length", limit),
+            ("grpc.http2.lookahead_bytes", 8 << 20),
+            ("grpc.http2.bdp_probe", 0),
+            # A restarted sidecar must be found at once, not after a back-off of up to two minutes.
+            ("grpc.initial_reconnect_backoff_ms", 100),
+            ("grpc.min_reconnect_backoff_ms", 100),
+            ("grpc.max_reconnect_backoff_ms", 1000),
+            # A sidecar is never behind the proxy that http_proxy names.
+            ("grpc.enable_http_proxy", 0),
+            # Channels to one target would else share a connection, which must not outlive a fork or a close.
+            ("grpc.use_local_subchannel_pool", 1),
+        ]
+
+
+def make_settings(
+    target: str,
+    *,
+    format: str,
+    read_back: str,
+    read_back_tool_name: str,
+    scope: str,
+    fail_open: bool,
+    timeout: float | None,
+    max_message_bytes: int,
+    limits: Limits,
+) -> Settings:
+    """Check what `connect` was given.
+
+    Raises:
+        ValueError: a name that does not exist; the text lists those that do.
+    """
+    return Settings(
+        target=target,
+        format=_named(_FORMATS, format, "format"),
+        read_back=_named(_READ_BACKS, read_back, "read_back"),
+        read_back_tool_name=read_back_tool_name,
+        scope=scope,
+        limits=make_limits(limits) if limits else None,
+        fail_open=fail_open,
+        timeout=timeout,
+        max_message_bytes=max_message_bytes,
+    )
+
+
+def make_limits(limits: Limits) -> common_pb2.Limits:
+    """Limits as a proto. Raises ValueError for a name or preset that does not exist."""
+    values: dict[str, Any] = dict(limits)
+    if "preset" in values:
+        values["preset"] = _named(_PRESETS, values["preset"], "preset")
+    return common_pb2.Limits(**values)
+
+
+def _named(names: Mapping[str, str], name: str, what: str) -> str:
+    if name not in names:
+        raise ValueError(f"{what} must be one of {', '.join(names)}; not {name!r}")
+    return names[name]
