@@ -1,8 +1,8 @@
 """A session's branch: which raw items stand in its history now, and where.
 
-A branch is kept as half-open ranges of item numbers, in order of the history. Numbers need not ascend (an item that was put in late
-has a high number in the middle), and a number stands on a branch at most once. A session that was never edited has one range,
-so everything here costs by ranges, not by items.
+A branch is kept as half-open ranges of item numbers, in order of the history. Numbers need not ascend (an item that was put in
+late has a high number in the middle), and a number stands on a branch at most once. A session that was never edited has one
+range, so everything here costs by ranges, not by items.
 """
 
 from __future__ import annotations
