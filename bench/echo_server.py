@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from concurrent import futures
+from typing import Any
 
 import grpc
 
@@ -20,23 +21,25 @@ SINK, BACK, SET_BACK = "/bench.Echo/Sink", "/bench.Echo/Back", "/bench.Echo/SetB
 _SINK_BYTES = b"\0" * 64  # about what an answer without a body takes
 
 
-class _Echo(grpc.GenericRpcHandler):
+class _Echo:
     def __init__(self) -> None:
         self._back = b""
 
-    def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
-        behavior = {SINK: self._sink, BACK: self._send_back, SET_BACK: self._set_back}.get(handler_call_details.method)
-        return grpc.unary_unary_rpc_method_handler(behavior) if behavior else None
-
-    def _sink(self, request: bytes, context: grpc.ServicerContext) -> bytes:
+    def sink(self, request: bytes, context: grpc.ServicerContext) -> bytes:
         return _SINK_BYTES
 
-    def _send_back(self, request: bytes, context: grpc.ServicerContext) -> bytes:
+    def back(self, request: bytes, context: grpc.ServicerContext) -> bytes:
         return self._back
 
-    def _set_back(self, request: bytes, context: grpc.ServicerContext) -> bytes:
+    def set_back(self, request: bytes, context: grpc.ServicerContext) -> bytes:
         self._back = request
         return b""
+
+    def handler(self) -> grpc.GenericRpcHandler[Any, Any]:
+        """All three, without serializers."""
+        methods = {SINK: self.sink, BACK: self.back, SET_BACK: self.set_back}
+        handlers = {name.rpartition("/")[2]: grpc.unary_unary_rpc_method_handler(call) for name, call in methods.items()}
+        return grpc.method_handlers_generic_handler("bench.Echo", handlers)
 
 
 def serve(address: str) -> None:
@@ -45,7 +48,7 @@ def serve(address: str) -> None:
     options = ServerOptions(listen=(address,))
     server = grpc.server(
         futures.ThreadPoolExecutor(options.threads),
-        handlers=[_Echo()],
+        handlers=[_Echo().handler()],
         options=channel_options(options.max_message_bytes),
         compression=grpc.Compression.NoCompression,
     )

@@ -78,8 +78,8 @@ def measure_fit(
 
 class _Runner:
     def __init__(self, echo: grpc.Channel, fit: grpc.Channel, pace_ms: float) -> None:
-        self._sink, self._back, self._set_back = (echo.unary_unary(method) for method in (SINK, BACK, SET_BACK))
-        self._fit = fit.unary_unary(_FIT)
+        self._sink, self._back, self._set_back = (_raw(echo, method) for method in (SINK, BACK, SET_BACK))
+        self._fit = _raw(fit, _FIT)
         self._pace_s = pace_ms / 1000
         self._session_count = 0
 
@@ -131,7 +131,7 @@ class _Runner:
         )
         return request.SerializeToString()
 
-    def _pair(self, request: bytes, outcome: context_pb2.FitOutcome.ValueType) -> tuple[float, float]:
+    def _pair(self, request: bytes, outcome: context_pb2.FitOutcome) -> tuple[float, float]:
         """Time Fit and then an echo of the same bytes; the order would matter only if one left work behind for the other."""
         answer, fit_us = self._time(self._fit, request)
         response = context_pb2.FitResponse.FromString(answer)
@@ -150,6 +150,11 @@ class _Runner:
         began = time.perf_counter()
         answer = call(request)
         return answer, (time.perf_counter() - began) * 1e6
+
+
+def _raw(channel: grpc.Channel, method: str) -> Call:
+    """A call that takes and gives bytes as they are on the wire."""
+    return channel.unary_unary(method, request_serializer=None, response_deserializer=None)
 
 
 def fit_table(result: dict[str, Any]) -> str:

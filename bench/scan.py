@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -42,12 +43,12 @@ def measure_scan(sizes: Sequence[int] = SIZES, budget_s: float = 0.5) -> list[di
             before, body = grow_bodies(size, 2, name)
             previous = scan(before, grammar)
             readers: dict[str, Callable[[], object]] = {
-                "scan": lambda body=body, grammar=grammar: scan(body, grammar),
-                "scan, resumed": lambda body=body, grammar=grammar, previous=previous: scan(body, grammar, previous),
-                "msgspec, rows raw": lambda body=body: decode_rows(body),
-                "msgspec": lambda body=body: decode_all(body),
-                "orjson": lambda body=body: orjson.loads(body),
-                "json": lambda body=body: json.loads(body),
+                "scan": partial(scan, body, grammar),
+                "scan, resumed": partial(scan, body, grammar, previous),
+                "msgspec, rows raw": partial(decode_rows, body),
+                "msgspec": partial(decode_all, body),
+                "orjson": partial(orjson.loads, body),
+                "json": partial(json.loads, body),
             }
             times = _interleave(readers, budget_s)
             for reader, seen in times.items():

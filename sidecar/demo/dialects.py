@@ -80,6 +80,18 @@ class Dialect(ABC):
     def items(self, event: Event) -> list[bytes]:
         """An event as items of the history, JSON."""
 
+    @abstractmethod
+    def call(self, call: Call) -> bytes:
+        """One call as a model writes it, JSON."""
+
+    @abstractmethod
+    def exchange(self, call: bytes, result: bytes) -> list[bytes]:
+        """A call and its result, both in this dialect's JSON, as items of the history."""
+
+    @abstractmethod
+    def result_text(self, result: bytes) -> str:
+        """The text that the model sees of a result."""
+
 
 class _Messages(Dialect):
     name = "anthropic-messages"
@@ -105,10 +117,26 @@ class _Messages(Dialect):
                     blocks.append({"type": "thinking", "thinking": thinking, "signature": signature})
                 if text:
                     blocks.append({"type": "text", "text": text})
-                blocks += [{"type": "tool_use", "id": call.call_id, "name": call.name, "input": call.arguments} for call in calls]
+                blocks += [self._use(call) for call in calls]
                 return [to_json({"role": "assistant", "content": blocks})]
             case Results(outcomes):
                 return [to_json({"role": "user", "content": [self._result(call_id, outcome) for call_id, outcome in outcomes]})]
+
+    def call(self, call: Call) -> bytes:
+        return to_json(self._use(call))
+
+    def exchange(self, call: bytes, result: bytes) -> list[bytes]:
+        thinking = {"type": "thinking", "thinking": "I need the original of that.", "signature": "c2lnbmVkIGJ5IG5vYm9keQ=="}
+        answer = b'{"role":"assistant","content":[' + to_json(thinking) + b"," + call + b"]}"
+        return [answer, b'{"role":"user","content":[' + result + b"]}"]
+
+    def result_text(self, result: bytes) -> str:
+        content = json.loads(result)["content"]
+        return content if isinstance(content, str) else "".join(block["text"] for block in content)
+
+    @staticmethod
+    def _use(call: Call) -> dict[str, Any]:
+        return {"type": "tool_use", "id": call.call_id, "name": call.name, "input": call.arguments}
 
     @staticmethod
     def _result(call_id: str, outcome: Outcome) -> dict[str, Any]:
@@ -122,9 +150,6 @@ class _Messages(Dialect):
 
 class _Chat(Dialect):
     name = "openai-chat"
-
-    def __init__(self) -> None:
-        self._system = b""
 
     def envelope(self, system: str) -> tuple[bytes, bytes]:
         tools = [
@@ -145,14 +170,7 @@ class _Chat(Dialect):
                 if thinking:
                     item["reasoning_content"] = thinking
                 if calls:
-                    item["tool_calls"] = [
-                        {
-                            "id": call.call_id,
-                            "type": "function",
-                            "function": {"name": call.name, "arguments": to_json(call.arguments).decode()},
-                        }
-                        for call in calls
-                    ]
+                    item["tool_calls"] = [self._entry(call) for call in calls]
                 return [to_json(item)]
             case Results(outcomes):
                 items = [
@@ -161,6 +179,24 @@ class _Chat(Dialect):
                 # Tool messages hold text only; an agent shows a picture in a user message of its own.
                 pictures = [outcome for _, outcome in outcomes if outcome.png]
                 return items + [to_json({"role": "user", "content": self._picture(outcome)}) for outcome in pictures]
+
+    def call(self, call: Call) -> bytes:
+        return to_json(self._entry(call))
+
+    def exchange(self, call: bytes, result: bytes) -> list[bytes]:
+        return [b'{"role":"assistant","content":null,"tool_calls":[' + call + b"]}", result]
+
+    def result_text(self, result: bytes) -> str:
+        content = json.loads(result)["content"]
+        return content if isinstance(content, str) else "".join(block["text"] for block in content)
+
+    @staticmethod
+    def _entry(call: Call) -> dict[str, Any]:
+        return {
+            "id": call.call_id,
+            "type": "function",
+            "function": {"name": call.name, "arguments": to_json(call.arguments).decode()},
+        }
 
     @staticmethod
     def _picture(outcome: Outcome) -> list[dict[str, Any]]:

@@ -65,6 +65,7 @@ class CostMeter:
         self.cost = 0.0
         self.break_count = 0
         self.max_bytes = 0
+        self.sum_bytes = 0
 
     def add(self, body: bytes, items_end: int) -> Sent:
         """Send a body.
@@ -80,6 +81,7 @@ class CostMeter:
         self._body, self._items_end = body, items_end
         self.cost += cost
         self.break_count += broke
+        self.sum_bytes += len(body)
         self.max_bytes = max(self.max_bytes, len(body))
         return Sent(len(body), cached, cost, broke)
 
