@@ -15,7 +15,8 @@ import msgspec
 
 from sidecar.core.errors import InvalidFieldError, RangeInvalidError
 from sidecar.core.paging import Question, decode_page_token, encode_page_token
-from sidecar.core.types import ArtifactRecord, ArtifactSource, SessionKey
+from sidecar.core.types import ArtifactRecord, CallKey, SessionKey
+from sidecar.engine.answer import view_of
 from sidecar.engine.content import ContentView
 from sidecar.engine.messages import ArtifactView, CallRef
 from sidecar.engine.opener import Opener
@@ -131,6 +132,21 @@ class ArtifactReader:
         """Read an artifact from the store and prove its whole digest, proven before or not. Errors as `read`."""
         with self._opener.open(key, self.find(key, artifact_id), again=True):
             pass
+
+    def describe(self, key: SessionKey, record: ArtifactRecord, index_of: Callable[[int], int]) -> ArtifactView:
+        """An artifact as it first stood. O(sources) the first time.
+
+        Args:
+            key: session.
+            record: of the artifact.
+            index_of: as in `list`.
+
+        Raises:
+            SessionNotFoundError: the session was deleted meanwhile.
+            CorruptedError: the artifact never stood anywhere.
+        """
+        source = self._opener.first_source(key, record)
+        return view_of(record, source, _call_ref(source.call, index_of), index_of(source.number))
 
     def search(
         self,
@@ -249,7 +265,7 @@ class ArtifactReader:
         for _, source in sources[:want]:
             record = records.get(source.artifact_id) or self._opener.record_of(key, source)
             records[source.artifact_id] = record
-            views.append(_view(record, source, index_of))
+            views.append(view_of(record, source, _call_ref(source.call, index_of), index_of(source.number)))
         more = len(sources) > want
         return views, encode_page_token(question, _ListPosition(sources[want - 1][0])) if more else ""
 
@@ -287,20 +303,9 @@ def _range_within(given: tuple[int, int | None], size: int, unit: str) -> tuple[
     return start, size if end is None else min(end, size)
 
 
-def _view(record: ArtifactRecord, source: ArtifactSource, index_of: Callable[[int], int]) -> ArtifactView:
-    call = None
-    if source.call is not None:
-        index = index_of(source.call.number)
-        call = CallRef(source.call.call_id, index if index >= 0 else None, source.call.call_index if index >= 0 else None)
-    return ArtifactView(
-        artifact_id=record.artifact_id,
-        sha256=record.sha256,
-        size_bytes=record.size_bytes,
-        line_count=record.line_count,
-        media_type=record.media_type,
-        tool_name=source.tool_name,
-        call=call,
-        item_index=index_of(source.number),
-        is_error=source.is_error,
-        create_ms=source.create_ms,
-    )
+def _call_ref(call: CallKey | None, index_of: Callable[[int], int]) -> CallRef | None:
+    """A call as callers name it; without a position when it is not on the branch."""
+    if call is None:
+        return None
+    index = index_of(call.number)
+    return CallRef(call.call_id, index, call.call_index) if index >= 0 else CallRef(call.call_id)

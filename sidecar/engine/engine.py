@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import wait
+from contextlib import ExitStack
 
 from sidecar.core.artifacts import check_same_content
 from sidecar.core.errors import StoreFailedError
 from sidecar.core.types import ArtifactRecord, SessionKey
+from sidecar.engine.answer import pressure
 from sidecar.engine.artifacts import ArtifactReader
 from sidecar.engine.config import EngineConfig
 from sidecar.engine.events import Event, EventKind, Events
 from sidecar.engine.fit_call import FitCall
-from sidecar.engine.messages import FitInput, FitResult
+from sidecar.engine.messages import FitInput, FitResult, Pressure, TokenBasis
 from sidecar.engine.session import SessionCache
 from sidecar.formats.base import Style
 from sidecar.formats.spelling import style_of
@@ -67,6 +70,37 @@ class Engine:
             self.events.publish(Event(EventKind.EXTERNALIZED, given.key, result.revision, now, detail, before, after))
         if result.body:
             self.events.publish(Event(EventKind.FITTED, given.key, result.revision, now, result.outcome.name, before, after))
+
+    def settle(self, key: SessionKey | None = None) -> None:
+        """Wait for writes that replies did not wait for, of one session or of all, so that the store shows what was told."""
+        writes = [future for session in self.sessions.held(key) for future, _ in list(session.pending)]
+        wait(writes, self.config.write_timeout_s)
+
+    def last_pressure(self, key: SessionKey) -> Pressure | None:
+        """Size of the body answered last; None when that was before this process, or is no longer in memory."""
+        for session in self.sessions.held(key):
+            with session.lock:
+                if session.sent_scan is not None:
+                    return pressure(session.sent_scan.sizes, None, TokenBasis.UNKNOWN)
+        return None
+
+    def delete(self, key: SessionKey) -> bool:
+        """Remove a session and all that it holds; durable when it returns. A Fit that runs ends first; one that waits, anew.
+
+        Returns:
+            There was one.
+        """
+        self.settle(key)
+        summary = self.store.summary(key)
+        with ExitStack() as locks:
+            for session in self.sessions.held(key):
+                locks.enter_context(session.lock)
+            existed = self.store.delete_session(key)
+            self.forget(key)
+        if existed:
+            revision = summary.head.revision if summary is not None else 0
+            self.events.publish(Event(EventKind.DELETED, key, revision, self.clock.now_ms()))
+        return existed
 
     def forget(self, key: SessionKey) -> None:
         """A session was deleted."""

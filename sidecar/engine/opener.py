@@ -16,6 +16,17 @@ from sidecar.ports import Store
 __all__ = ["Opener"]
 
 
+_SOURCE_RUN = 1_000
+_FIRST_COUNT = 4_096
+
+_Name = tuple[SessionKey, bytes, int, int, int]
+
+
+def _name(key: SessionKey, record: ArtifactRecord) -> _Name:
+    """All that tells one record from another, so that a session deleted and begun anew is proven anew."""
+    return key, record.sha256, record.number, record.start, record.create_ms
+
+
 class Opener:
     """Finds and opens artifacts, and remembers which are proven. Safe for several threads."""
 
@@ -23,8 +34,8 @@ class Opener:
         """Over a store; at most so many proven artifacts are remembered, others are proven again."""
         self.store = store
         self._max_proven_count = max_proven_count
-        # By everything that tells one record from another, so that a session deleted and begun anew is proven anew.
-        self._proven: OrderedDict[tuple[SessionKey, bytes, int, int, int], bool] = OrderedDict()
+        self._proven: OrderedDict[_Name, bool] = OrderedDict()  # with: it is UTF-8
+        self._first: OrderedDict[_Name, ArtifactSource] = OrderedDict()
         self._lock = Lock()
 
     def find(self, key: SessionKey, artifact_id: str) -> ArtifactRecord:
@@ -53,6 +64,27 @@ class Opener:
             self.check_session(key)  # it may have been deleted just now
             raise CorruptedError("a place names an artifact that is not there", artifact_id=source.artifact_id)
         return record
+
+    def first_source(self, key: SessionKey, record: ArtifactRecord) -> ArtifactSource:
+        """The place that an artifact first stood in, which never changes. O(sources) the first time."""
+        name = _name(key, record)
+        with self._lock:
+            known = self._first.get(name)
+            if known is not None:
+                self._first.move_to_end(name)
+                return known
+        after = -1
+        while sources := self.store.list_sources(key, after, _SOURCE_RUN):
+            for _, source in sources:
+                if source.artifact_id == record.artifact_id:
+                    with self._lock:
+                        self._first[name] = source
+                        while len(self._first) > _FIRST_COUNT:
+                            self._first.popitem(last=False)
+                    return source
+            after = sources[-1][0]
+        self.check_session(key)
+        raise CorruptedError("an artifact has no place that it stood in", artifact_id=record.artifact_id)
 
     def check_session(self, key: SessionKey) -> None:
         """Raise SessionNotFoundError when there is no such session."""
@@ -83,8 +115,7 @@ class Opener:
             raise
 
     def _prove(self, key: SessionKey, view: ContentView, *, again: bool) -> bool:
-        record = view.record
-        name = (key, record.sha256, record.number, record.start, record.create_ms)
+        name = _name(key, view.record)
         with self._lock:
             is_utf8 = self._proven.get(name)
             if is_utf8 is not None and not again:

@@ -186,6 +186,14 @@ class SessionCache:
             self._sessions.move_to_end(key)
             return session
 
+    def held(self, key: SessionKey | None = None) -> list[Session]:
+        """The session of that key when it is in memory; all that are, without a key. Loads none."""
+        with self._lock:
+            if key is None:
+                return list(self._sessions.values())
+            session = self._sessions.get(key)
+            return [] if session is None else [session]
+
     def current(self, session: Session) -> bool:
         """It was not dropped since it was got."""
         with self._lock:
