@@ -13,8 +13,8 @@ import grpc.aio
 from trimtab.errors import TrimtabError, error_from_rpc
 from trimtab.fail_open import FailOpen
 from trimtab.payload import fitted_body, resolved_result, to_bytes, to_dict
-from trimtab.settings import DEFAULT_MAX_MESSAGE_BYTES, CallOptions, Limits, Settings, make_settings
-from trimtab.stubs import Stubs
+from trimtab.settings import CallOptions, Limits, Settings, make_settings
+from trimtab.stubs import DEFAULT_MAX_MESSAGE_BYTES, Stubs, channel_options
 from trimtab.v1 import context_pb2
 
 __all__ = ["AsyncTrimtab", "connect_async"]
@@ -141,7 +141,7 @@ class AsyncTrimtab:
         if self._stubs is None or self._owner != owner:
             if self._stubs is not None:  # of a loop that is gone, or of the parent: it cannot be closed from here
                 self._left_behind.append(self._stubs)
-            channel = grpc.aio.insecure_channel(self._settings.target, options=self._settings.channel_options())
+            channel = grpc.aio.insecure_channel(self._settings.target, options=channel_options(self._settings.max_message_bytes))
             self._stubs = Stubs.of(channel)
             self._owner = owner
         return self._stubs

@@ -13,8 +13,8 @@ import grpc
 from trimtab.errors import TrimtabError, error_from_rpc
 from trimtab.fail_open import FailOpen
 from trimtab.payload import fitted_body, resolved_result, to_bytes, to_dict
-from trimtab.settings import DEFAULT_MAX_MESSAGE_BYTES, CallOptions, Limits, Settings, make_settings
-from trimtab.stubs import Stubs
+from trimtab.settings import CallOptions, Limits, Settings, make_settings
+from trimtab.stubs import DEFAULT_MAX_MESSAGE_BYTES, Stubs, channel_options
 from trimtab.v1 import context_pb2
 
 __all__ = ["Trimtab", "connect"]
@@ -176,7 +176,7 @@ class Trimtab:
     def _open(self) -> Stubs[grpc.Channel]:
         with self._lock:
             if self._stubs is None:
-                channel = grpc.insecure_channel(self._settings.target, options=self._settings.channel_options())
+                channel = grpc.insecure_channel(self._settings.target, options=channel_options(self._settings.max_message_bytes))
                 self._stubs = Stubs.of(channel)
             return self._stubs
 

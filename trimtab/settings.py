@@ -11,10 +11,6 @@ from trimtab.v1 import common_pb2, context_pb2
 
 __all__ = ["CallOptions", "Limits", "Settings", "make_settings"]
 
-# Requests and answers of up to this size pass; the server's own limit is max_message_bytes.
-DEFAULT_MAX_MESSAGE_BYTES = 64 << 20
-_SLACK_BYTES = 1 << 20
-
 # What people write, to the proto's name of it.
 _FORMATS = {name.removeprefix("FORMAT_").lower().replace("_", "-"): name for name, number in common_pb2.Format.items() if number}
 _READ_BACKS = {name.removeprefix("READ_BACK_").lower(): name for name, number in context_pb2.ReadBack.items() if number}
@@ -109,25 +105,6 @@ class Settings:
     def call_timeout(self, options: CallOptions) -> float | None:
         """Seconds for one call; None: no limit."""
         return options.get("timeout", self.timeout)
-
-    def channel_options(self) -> list[tuple[str, int]]:
-        """Options of a gRPC channel for a server on the same machine."""
-        limit = self.max_message_bytes + _SLACK_BYTES
-        return [
-            # Both default to 4 MiB on the receiving side.
-            ("grpc.max_receive_message_length", limit),
-            ("grpc.max_send_message_length", limit),
-            ("grpc.http2.lookahead_bytes", 8 << 20),
-            ("grpc.http2.bdp_probe", 0),
-            # A restarted sidecar must be found at once, not after a back-off of up to two minutes.
-            ("grpc.initial_reconnect_backoff_ms", 100),
-            ("grpc.min_reconnect_backoff_ms", 100),
-            ("grpc.max_reconnect_backoff_ms", 1000),
-            # A sidecar is never behind the proxy that http_proxy names.
-            ("grpc.enable_http_proxy", 0),
-            # Channels to one target would else share a connection, which must not outlive a fork or a close.
-            ("grpc.use_local_subchannel_pool", 1),
-        ]
 
 
 def make_settings(

@@ -5,10 +5,9 @@ Synchronous, with a thread pool: with one caller no slower than an event loop, a
 
 from __future__ import annotations
 
-import logging
-import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent import futures
+from typing import Any
 
 import grpc
 import msgspec
@@ -34,8 +33,6 @@ _SERVICES = (
     health.SERVICE_NAME,
     reflection.SERVICE_NAME,
 )
-
-_log = logging.getLogger(__name__)
 
 
 class ServerOptions(msgspec.Struct, frozen=True):
@@ -70,12 +67,12 @@ def channel_options(max_message_bytes: int) -> list[tuple[str, int]]:
 class Server:
     """A server that has its listeners but does not answer until `start`."""
 
-    def __init__(self, options: ServerOptions, register: Iterable[Callable[[grpc.Server], None]]) -> None:
+    def __init__(self, options: ServerOptions, services: Iterable[tuple[Callable[[Any, grpc.Server], None], object]]) -> None:
         """Bind all listeners.
 
         Args:
             options: where and how.
-            register: each adds one servicer.
+            services: pairs of a generated add_..._to_server and the servicer for it.
 
         Raises:
             ListenError: no address, one that cannot be had, or TCP beyond this machine without `insecure_tcp`.
@@ -99,8 +96,8 @@ class Server:
         )
         self._health = health.HealthServicer(experimental_non_blocking=True)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
-        for add in register:
-            add(self._server)
+        for add, servicer in services:
+            add(servicer, self._server)
         reflection.enable_server_reflection(_SERVICES, self._server)
         self._addresses: list[Address] = []
         try:
@@ -121,12 +118,9 @@ class Server:
         for service in HEALTH_SERVICES:
             self._health.set(service, health_pb2.HealthCheckResponse.SERVING)
 
-    def drain(self, delay_s: float, timeout_s: float) -> None:
-        """Say that no more work is wanted, go on serving for `delay_s`, then let running calls end within `timeout_s`."""
+    def not_ready(self) -> None:
+        """Say that no more work is wanted. Calls are still answered."""
         self._health.set(READINESS, health_pb2.HealthCheckResponse.NOT_SERVING)
-        if delay_s > 0:
-            time.sleep(delay_s)
-        self.stop(timeout_s)
 
     def stop(self, timeout_s: float) -> None:
         """Refuse new calls, let running ones end within `timeout_s`, cut off the rest. Returns when all is over."""

@@ -1,0 +1,179 @@
+"""Joins the parts: store, engine, services, server. The one place that knows them all."""
+
+from __future__ import annotations
+
+import logging
+import platform
+import signal
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import version
+from types import TracebackType
+from typing import Self
+
+import fastpath
+from sidecar.config import Config, ConfigError
+from sidecar.core.errors import TrimtabError
+from sidecar.core.types import LimitsGiven, Preset, ReadBack
+from sidecar.engine.artifacts import ArtifactReader
+from sidecar.engine.config import EngineConfig
+from sidecar.engine.engine import Engine
+from sidecar.engine.events import read_back_publisher
+from sidecar.malloc import raise_malloc_thresholds
+from sidecar.ports import Clock
+from sidecar.rpc.artifact_service import ArtifactServicer
+from sidecar.rpc.context_service import ContextServicer
+from sidecar.rpc.listen import ListenError
+from sidecar.rpc.server import Server, ServerOptions
+from sidecar.rpc.session_service import SessionServicer
+from sidecar.version import VERSION
+from store import LmdbStore
+from trimtab.v1 import artifact_pb2_grpc, context_pb2_grpc, session_pb2_grpc
+
+__all__ = ["STARTUP_ERRORS", "App", "SystemClock", "check_store", "ended_by_signal", "engine_config", "open_app", "versions"]
+
+STARTUP_ERRORS = (ConfigError, ListenError, TrimtabError)
+"""What keeps a sidecar from starting and says why: for a message, not a trace."""
+
+_log = logging.getLogger(__name__)
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    def now_ms(self) -> int:
+        """Milliseconds since the epoch."""
+        return time.time_ns() // 1_000_000
+
+
+class App:
+    """A sidecar in this process, serving from the moment that it is made until `close`."""
+
+    def __init__(self, config: Config, clock: Clock | None = None) -> None:
+        """Open the store, bind the listeners, serve.
+
+        Args:
+            config: data_dir and listen are needed.
+            clock: the machine's when None.
+
+        Raises:
+            ConfigError: no data_dir.
+            ListenError: an address cannot be had.
+            TrimtabError: the store cannot be opened.
+        """
+        raise_malloc_thresholds()
+        self.config = config
+        clock = clock or SystemClock()
+        self.store = _open_store(config, clock)
+        try:
+            self.engine = Engine(self.store, clock, engine_config(config))
+            self._server = self._make_server(clock)
+        except BaseException:
+            self.store.close()
+            raise
+        self._closed = False
+        self._server.start()
+
+    @property
+    def addresses(self) -> Sequence[str]:
+        """Targets for clients, with real ports."""
+        return self._server.addresses
+
+    @property
+    def address(self) -> str:
+        """The first of them."""
+        return self.addresses[0]
+
+    def close(self) -> None:
+        """Drain and end: readiness off, running calls finish, what is queued is flushed. Closing twice does nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        self._server.not_ready()
+        time.sleep(self.config.drain_delay_s)
+        self.engine.events.close()  # watchers would hold the drain until its timeout
+        self._server.stop(self.config.drain_timeout_s)
+        self.engine.close()
+
+    def __enter__(self) -> Self:
+        """Use the app and close it at the end."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Close it."""
+        self.close()
+
+    def _make_server(self, clock: Clock) -> Server:
+        config, engine = self.config, self.engine
+        reader = ArtifactReader(self.store, on_read=read_back_publisher(engine.events, self.store, clock))
+        services = (
+            (context_pb2_grpc.add_ContextServiceServicer_to_server, ContextServicer(engine, reader, self.store)),
+            (artifact_pb2_grpc.add_ArtifactServiceServicer_to_server, ArtifactServicer(reader, self.store)),
+            (session_pb2_grpc.add_SessionServiceServicer_to_server, SessionServicer(engine, self.store)),
+        )
+        options = ServerOptions(
+            listen=config.listen,
+            threads=config.threads,
+            max_message_bytes=config.max_message_bytes,
+            socket_mode=config.socket_mode,
+            insecure_tcp=config.insecure_tcp,
+        )
+        return Server(options, services)
+
+
+def ended_by_signal() -> threading.Event:
+    """An event that SIGTERM and SIGINT set from now on. Only in a process's main thread."""
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda number, frame: ended.set())
+    return ended
+
+
+def open_app(config: Config, clock: Clock | None = None) -> App:
+    """Start a sidecar in this process; see `App`."""
+    return App(config, clock)
+
+
+def check_store(config: Config) -> Iterator[Mapping[str, object]]:
+    """Walk a store that no process holds and prove every digest; see `Store.check`."""
+    store = _open_store(config, SystemClock())
+    try:
+        yield from store.check()
+    finally:
+        store.close()
+
+
+def engine_config(config: Config) -> EngineConfig:
+    """The engine's part of the configuration."""
+    limits = {name: getattr(config, name) for name in LimitsGiven.__struct_fields__ if name != "preset"}
+    return EngineConfig(
+        limits=LimitsGiven(preset=Preset[config.preset.upper()], **limits),
+        read_back=ReadBack[config.read_back.upper()] if config.read_back else ReadBack.UNSPECIFIED,
+        read_back_tool_name=config.read_back_tool_name,
+        cache_bytes=config.cache_bytes,
+        max_body_bytes=config.max_message_bytes,
+    )
+
+
+def versions() -> dict[str, str]:
+    """What runs here, by name."""
+    return {
+        "trimtab": VERSION,
+        "fastpath": fastpath.backend,
+        "python": platform.python_version(),
+        "grpcio": version("grpcio"),
+        "protobuf": version("protobuf"),
+        "lmdb": version("lmdb"),
+    }
+
+
+def _open_store(config: Config, clock: Clock) -> LmdbStore:
+    if not config.data_dir:
+        raise ConfigError("data_dir is not set: say where sessions are kept, such as --data-dir /var/lib/trimtab")
+    store = LmdbStore(config.data_dir, quota_bytes=config.quota_bytes, clock=clock, what=f"trimtab {VERSION}")
+    if store.unclean_end:
+        _log.warning("the last process that held this folder did not close it; all that it acknowledged is here")
+    if store.map_is_reduced:
+        _log.warning("the address space does not allow the full map", extra={"map_bytes": store.map_bytes})
+    return store

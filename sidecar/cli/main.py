@@ -1,0 +1,70 @@
+"""The command `trimtab`. Commands are imported when they are used, so that `--help` and `version` do not load the server."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+
+import click
+
+__all__ = ["main"]
+
+_COMMANDS = {
+    "serve": "sidecar.cli.serve:serve",
+    "fit": "sidecar.cli.fit:fit",
+    "replay": "sidecar.cli.replay:replay",
+    "read": "sidecar.cli.read:read",
+    "search": "sidecar.cli.search:search",
+    "sessions": "sidecar.cli.sessions:sessions",
+    "check": "sidecar.cli.check:check",
+    "config": "sidecar.cli.config:config",
+    "version": "sidecar.cli.version:version",
+}
+
+_HELP = """Keep an LLM agent's working context bounded without losing anything.
+
+Start a sidecar and hand it each request body before it goes to the model; under pressure it gives back a smaller one, and
+keeps what it took out:
+
+\b
+  trimtab serve --listen unix:/run/trimtab/sock --data-dir /var/lib/trimtab
+  trimtab fit --target unix:/run/trimtab/sock --format anthropic-messages --session run-1 --read-back inject < body.json
+  trimtab sessions --target unix:/run/trimtab/sock
+  trimtab read ARTIFACT --session run-1 --target unix:/run/trimtab/sock
+
+Every option of `serve` is also a TRIMTAB_* variable and a key of a TOML file; `trimtab config` lists them and prints what is in
+force. Exit codes: 0 done, 1 refused or failed (the reason is on stderr), 2 wrong usage.
+"""
+
+
+class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """In the table's order, which is the order of use."""
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command."""
+        if cmd_name not in _COMMANDS:
+            return None
+        module, _, name = _COMMANDS[cmd_name].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), name)
+        return command
+
+
+@click.command(cls=_Commands, help=_HELP, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+def _trimtab() -> None:
+    pass
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; exits the process."""
+    try:
+        _trimtab.main(args=arguments, prog_name="trimtab")
+    except BrokenPipeError:  # the reader of our output has gone; Python's own flush at exit would complain
+        sys.stderr.close()
+        raise SystemExit(1) from None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""What commands share: options from the table, the choice between a running sidecar and a data folder, and errors as messages."""
+
+from __future__ import annotations
+
+import functools
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+import grpc
+
+from sidecar.config import OPTIONS, Config, ConfigError, Resolved, load_config
+from trimtab import TrimtabError, error_from_rpc
+
+if TYPE_CHECKING:
+    from sidecar.app import App
+
+__all__ = ["FORMATS", "config_options", "reached", "resolve", "session_options", "speaking", "started", "target_options"]
+
+FORMATS = ("openai-chat", "openai-responses", "anthropic-messages", "gemini", "bedrock-converse")
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def config_options(*names: str) -> Callable[[F], F]:
+    """Flags for options of the table (all of it when none is named) and `--config`. Values are not parsed here."""
+    chosen = [option for option in OPTIONS if not names or option.name in names]
+
+    def add(command: F) -> F:
+        for option in reversed(chosen):
+            default = "" if option.default in (None, "", ()) else f" [default: {option.show(option.default)}]"
+            decorate = click.option(
+                option.flag,
+                option.name,
+                metavar=option.kind,
+                multiple=option.default == (),
+                help=f"{option.help}{default} [{option.variable}]",
+            )
+            command = decorate(command)
+        return click.option(
+            "--config", "config_file", metavar="FILE", help="TOML file of options; flags and variables beat it. [TRIMTAB_CONFIG]"
+        )(command)
+
+    return add
+
+
+def resolve(flags: dict[str, Any]) -> Resolved:
+    """The configuration that these flags, the environment and the file give."""
+    file = flags.pop("config_file", None)
+    try:
+        return load_config(flags, file=file)
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def target_options(command: F) -> F:
+    """`--target` or `--data-dir`: which sessions a command sees."""
+    command = click.option(
+        "--data-dir", metavar="DIR", help="A store that no sidecar holds: one is started in this process. [TRIMTAB_DATA_DIR]"
+    )(command)
+    return click.option(
+        "--target", envvar="TRIMTAB_TARGET", metavar="ADDRESS", help="A running sidecar: unix:PATH or HOST:PORT. [TRIMTAB_TARGET]"
+    )(command)
+
+
+def session_options(command: F) -> F:
+    """`--session` and `--scope`."""
+    command = click.option(
+        "--scope", default="", envvar="TRIMTAB_SCOPE", metavar="NAME", help="Scope of the session. [TRIMTAB_SCOPE]"
+    )(command)
+    return click.option(
+        "--session", "session_id", required=True, envvar="TRIMTAB_SESSION", metavar="ID", help="Session. [TRIMTAB_SESSION]"
+    )(command)
+
+
+@contextmanager
+def reached(target: str | None, data_dir: str | None) -> Iterator[str]:
+    """A sidecar to talk to: the one at `target`, or one started here on `data_dir`, on a socket that only this user sees."""
+    if target:
+        if data_dir:
+            raise click.UsageError("give --target or --data-dir, not both")
+        yield target
+        return
+    data_dir = data_dir or os.environ.get("TRIMTAB_DATA_DIR")
+    if not data_dir:
+        raise click.UsageError("give --target ADDRESS of a running sidecar, or --data-dir DIR of a store")
+    with tempfile.TemporaryDirectory(prefix="trimtab-") as folder:
+        resolved = load_config({"listen": (f"unix:{Path(folder, 's')}",), "data_dir": data_dir, "socket_mode": "0600"})
+        with started(resolved.config) as app:
+            yield app.address
+
+
+@contextmanager
+def started(config: Config) -> Iterator[App]:
+    """A sidecar in this process. What keeps it from starting is told as a message."""
+    from sidecar.app import STARTUP_ERRORS, open_app  # the server, only where it is needed
+
+    try:
+        app = open_app(config)
+    except STARTUP_ERRORS as error:
+        raise click.ClickException(str(error)) from error
+    with app:
+        yield app
+
+
+def speaking(command: F) -> F:
+    """Turn the errors that a user can do something about into one line on stderr and exit code 1."""
+
+    @functools.wraps(command)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return command(*args, **kwargs)
+        except (TrimtabError, ConfigError) as error:
+            raise click.ClickException(str(error)) from error
+        except grpc.RpcError as error:
+            raise click.ClickException(str(error_from_rpc(error))) from error
+
+    return run  # type: ignore[return-value]
