@@ -44,18 +44,17 @@ __all__ = [
     "strip_markers",
 ]
 
-if TYPE_CHECKING:
-    _fast = None
-else:
-    _fast = None
-    if os.environ.get("FASTPATH_PURE") != "1":
-        try:
-            from fastpath import _fast
-        except ImportError:
-            if os.environ.get("FASTPATH_REQUIRE_C") == "1":
-                raise
+_compiled = False
+if not TYPE_CHECKING and os.environ.get("FASTPATH_PURE") != "1":
+    try:
+        import fastpath._fast  # only to know whether it is there
 
-if TYPE_CHECKING or _fast is None:
+        _compiled = True
+    except ImportError:
+        if os.environ.get("FASTPATH_REQUIRE_C") == "1":
+            raise
+
+if TYPE_CHECKING or not _compiled:
     from fastpath._canon_py import canon, strip_markers
     from fastpath._match_py import Grammar
     from fastpath._path_py import locate, locate_removal, strings

@@ -14,6 +14,8 @@ __all__ = ["Grammar", "ItemMatch", "PartMatch"]
 
 _SHAPE_LIMIT = 1000  # the compiled tables are dense
 _KEY_LIMIT = 2000
+_FIELD_LIMIT = 30_000
+_KEY_BYTES = 255
 
 
 class Grammar:
@@ -24,7 +26,7 @@ class Grammar:
 
         Raises:
             ValueError: it names a shape that is not there, shapes pick each other by `by` in a circle, no history key is given,
-                a root key has two meanings, or there are more than 1,000 shapes or 2,000 keys and cases.
+                a root key has two meanings, or it has more than 1,000 shapes, 30,000 fields, 2,000 keys and cases, or one over 255 bytes.
         """
         self.spec = spec
         check_spec(spec)
@@ -40,15 +42,18 @@ def check_spec(spec: GrammarSpec) -> None:
         raise ValueError("a root key has two meanings")
     if spec.item not in shapes:
         raise ValueError(f"unknown shape: {spec.item!r}")
-    atoms: set[bytes] = set()
+    atoms = set(roots)
     for shape in shapes.values():
         named = [*shape.cases.values(), shape.default, shape.each, *(field.shape for field in shape.fields.values())]
         for name in [*named, spec.system_shape, spec.tools_shape]:
             if name and name not in shapes:
                 raise ValueError(f"unknown shape: {name!r}")
         atoms.update(shape.fields, shape.cases, [shape.by])
-    if len(shapes) > _SHAPE_LIMIT or len(atoms) > _KEY_LIMIT:
-        raise ValueError("too many shapes or keys")
+    field_count = sum(len(shape.fields) for shape in shapes.values())
+    if len(shapes) > _SHAPE_LIMIT or len(atoms) > _KEY_LIMIT or field_count > _FIELD_LIMIT:
+        raise ValueError("too many shapes, fields or keys")
+    if any(len(atom) > _KEY_BYTES for atom in atoms):
+        raise ValueError("a key is too long")
     settled: set[str] = set()
 
     def follow(name: str, path: tuple[str, ...]) -> None:

@@ -62,7 +62,7 @@ def _split(text: bytes) -> tuple[bytes, bytes, bool, bytes]:
 def _join(sign: bytes, digits: bytes, negative: bool, power: bytes) -> bytes:
     if not digits:
         return b"0"
-    if not negative and len(power) <= 2 and len(digits) + int(power) <= _PLAIN_DIGITS:
+    if power == b"0" or (not negative and len(power) <= 2 and len(digits) + int(power) <= _PLAIN_DIGITS):
         return sign + digits + b"0" * int(power)
     return sign + digits + (b"e-" if negative else b"e") + power
 
@@ -96,7 +96,7 @@ def double_spelling(text: bytes) -> bytes:
         return b"0"
     if value in (float("inf"), float("-inf")):
         return sign + b"1e999"
-    for count in range(17):
+    for count in range(14 if abs(value) >= 1e-290 else 0, 17):  # zeros at the end of 15 digits go again
         shortest = b"%.*e" % (count, value)
         if float(shortest) == value:
             return exact_spelling(shortest)
