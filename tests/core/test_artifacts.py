@@ -48,7 +48,19 @@ def check_whole(record: ArtifactRecord, content: bytes, raw: bytes) -> None:
 
 
 PIECES = st.sampled_from(
-    [b"a", b"\\n", b"\\\\", b"\\u00e9", "é漢🙂".encode(), b"\\ud83d\\ude00", b"\\ud800", b"\\udc00", b"\xff\xfe", b"\\u0000", b"\xf0\x9f"]
+    [
+        b"a",
+        b"\\n",
+        b"\\\\",
+        b"\\u00e9",
+        "é漢🙂".encode(),
+        b"\\ud83d\\ude00",
+        b"\\ud800",
+        b"\\udc00",
+        b"\xff\xfe",
+        b"\\u0000",
+        b"\xf0\x9f",
+    ]
 )
 
 
@@ -88,7 +100,9 @@ def test_build_artifact_of_any_base64_has_the_bytes_as_content(unit: bytes, time
     check_whole(record, content, raw)
 
 
-@pytest.mark.parametrize("size", [0, 1, 2, 3, BASE64_BLOCK_BYTES - 1, BASE64_BLOCK_BYTES, BASE64_BLOCK_BYTES + 1, 3 * BASE64_BLOCK_BYTES])
+@pytest.mark.parametrize(
+    "size", [0, 1, 2, 3, BASE64_BLOCK_BYTES - 1, BASE64_BLOCK_BYTES, BASE64_BLOCK_BYTES + 1, 3 * BASE64_BLOCK_BYTES]
+)
 @pytest.mark.parametrize("padding", [b"", b"="])
 def test_build_artifact_of_base64_at_block_ends_is_whole(size: int, padding: bytes) -> None:
     content = bytes(i % 251 for i in range(size))
@@ -123,7 +137,9 @@ def test_build_artifact_counts_no_lines_in_binary_media_but_in_text_media() -> N
     assert (image.line_count, drawing.line_count, latin.line_count) == (0, 2, 0)
 
 
-@pytest.mark.parametrize(("content", "count"), [(b"", 0), (b"\n", 1), (b"a", 1), (b"a\n", 1), (b"a\nb", 2), (b"\r\r\x0b\xe2\x80\xa8", 1)])
+@pytest.mark.parametrize(
+    ("content", "count"), [(b"", 0), (b"\n", 1), (b"a", 1), (b"a\n", 1), (b"a\nb", 2), (b"\r\r\x0b\xe2\x80\xa8", 1)]
+)
 def test_count_lines_ends_a_line_with_lf_and_nothing_else(content: bytes, count: int) -> None:
     assert count_lines(content) == count
 
@@ -175,7 +191,19 @@ def test_find_artifact_id_in_what_models_write_finds_it(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", ID[:31], ID[:12], ID[:24], ID + "0", "0" + ID, ID[:16] + " " + ID[16:], f"{ID} or {ID[::-1]}", "g" * 32, "x" + ID, ID + "z", ID[:31] + "é", "٠" * 32],
-)  # fmt: skip
+    [
+        "",
+        *(ID[:size] for size in (12, 24, 31)),
+        ID + "0",
+        "0" + ID,
+        ID[:16] + " " + ID[16:],
+        f"{ID} or {ID[::-1]}",
+        "g" * 32,
+        "x" + ID,
+        ID + "z",
+        ID[:31] + "é",
+        "\u0660" * 32,
+    ],
+)
 def test_find_artifact_id_in_what_is_not_one_id_is_none(text: str) -> None:
     assert find_artifact_id(text) is None

@@ -53,4 +53,8 @@ def test_number_at_outside_raises(index: int) -> None:
 
 def test_index_of_a_long_plain_branch_costs_one_range() -> None:
     branch = BranchIndex([(0, 1_000_000_000)])
-    assert (branch.index_of(999_999_999), branch.number_at(999_999_999), branch.count) == (999_999_999, 999_999_999, 1_000_000_000)
+    assert (branch.index_of(999_999_999), branch.number_at(999_999_999), branch.count) == (
+        999_999_999,
+        999_999_999,
+        1_000_000_000,
+    )

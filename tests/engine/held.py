@@ -77,7 +77,9 @@ class Held:
         start = len(before) + len(quote)
         item = before + quote + raw + quote + b"}"
         number = self.count
-        record, _ = build_artifact(item, number, start, start + len(raw), encoding, media_type=media_type, create_ms=1_000 + number)
+        record, _ = build_artifact(
+            item, number, start, start + len(raw), encoding, media_type=media_type, create_ms=1_000 + number
+        )
         large = ((start, start + len(raw)),) if len(raw) > 16_384 and encoding is not Encoding.JSON else ()
         meta = ItemMeta(number, sha256(item).digest(), b"", crc32(item), len(item))
         known = self.store.read_artifact(self.key, record.artifact_id)
