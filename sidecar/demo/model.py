@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from collections import deque
 from collections.abc import Iterable
 from random import Random
 from typing import Any, NamedTuple
 
 from sidecar.demo.dialects import Call
-from sidecar.demo.proof import Originals
+from sidecar.demo.proof import Originals, shows
 from trimtab.v1 import common_pb2
 
 __all__ = ["FakeModel", "check_answer"]
 
-_SHOWN = re.compile(r"^\[bytes (\d+) to (\d+) of artifact ([0-9a-f]{32})")
-_AFTER = (1, 3)  # model calls that pass between seeing a stub and asking for what it names
+_AFTER = 2  # model calls that pass between seeing a stub and asking for what it names
 
 
 class _Wish(NamedTuple):
@@ -29,7 +26,7 @@ class FakeModel:
     def __init__(self, rng: Random) -> None:
         """Ready for its first call; `rng` decides what it asks for."""
         self._rng = rng
-        self._wishes: deque[_Wish] = deque()
+        self._wish: _Wish | None = None
         self._call_count = 0
         self._asked_count = 0
 
@@ -43,12 +40,11 @@ class FakeModel:
         """
         self._call_count += 1
         seen = [artifact for artifact in moved_out if f"artifact_id={artifact.artifact_id}".encode() in sent]
-        if seen:
-            for after in _AFTER:
-                self._wishes.append(_Wish(self._call_count + after, self._rng.choice(seen)))
-        if not self._wishes or self._wishes[0].due > self._call_count:
+        if seen and self._wish is None:
+            self._wish = _Wish(self._call_count + _AFTER, self._rng.choice(seen))
+        if self._wish is None or self._wish.due > self._call_count:
             return None
-        artifact = self._wishes.popleft().artifact
+        artifact, self._wish = self._wish.artifact, None
         self._asked_count += 1
         return Call(f"read_{self._asked_count:03d}", tool_name, self._arguments(artifact))
 
@@ -60,18 +56,13 @@ class FakeModel:
         return {"artifact_id": artifact.artifact_id, "start": start, "end": start + 2000}
 
 
-def check_answer(text: str, originals: Originals) -> str:
-    """Compare what a read-back call answered with the content it is of. Empty when it is right, else what is wrong.
-
-    The answer says in its first line which bytes it shows; those bytes of the agent's own content must follow, and nothing else.
-    """
-    head, _, shown = text.partition("\n")
-    match = _SHOWN.match(head)
-    if match is None:
-        # Media cannot be shown as text; the answer says so, and names the artifact.
-        return "" if "not text" in head else f"not an answer of the read-back tool: {head[:80]!r}"
-    start, end, wanted_id = int(match[1]), int(match[2]), match[3]
+def check_answer(text: str, call: Call, originals: Originals) -> str:
+    """Compare what a read-back call answered with the content that it is of. Empty when it is right, else what is wrong."""
+    wanted_id = str(call.arguments["artifact_id"])
     content = originals.by_id.get(wanted_id)
     if content is None:
         return f"artifact {wanted_id} is nothing that the agent had"
-    return "" if content[start:end].decode(errors="replace") == shown else f"artifact {wanted_id}: bytes {start} to {end} differ"
+    # Media cannot be shown as text; the answer then says so.
+    if shows(text, wanted_id, content) or (wanted_id in text and "not text" in text):
+        return ""
+    return f"artifact {wanted_id}: the answer shows something else: {text[:100]!r}"

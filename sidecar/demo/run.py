@@ -124,7 +124,7 @@ class AgentRun:
         if result is None:
             self.faults.append(f"the sidecar does not know its own tool {call.name}")
             return False
-        if fault := check_answer(self._spelling.result_text(result), self.originals):
+        if fault := check_answer(self._spelling.result_text(result), call, self.originals):
             self.faults.append(fault)
         self.read_back_count += 1
         self._append(self._spelling.exchange(call_json, result))
@@ -140,12 +140,17 @@ class AgentRun:
             self.originals.add(item)
 
     def _check_told(self) -> None:
-        """A stub that nobody can follow is a deletion. Reasoning leaves none in the body; there the answer's reduction tells."""
+        """A note that nobody can follow is a deletion.
+
+        Reasoning leaves none in the body; there the answer's reduction tells. An answer of the read-back tool leaves one that
+        names what it had shown, not itself; `find_lost` looks at those.
+        """
         told = {
             reduction.artifact_id for reduction in self.last.reductions if reduction.kind == context_pb2.REDUCTION_KIND_REASONING
         }
         for artifact in self.last.artifacts:
-            if artifact.artifact_id not in told and artifact.artifact_id.encode() not in self.sent_body:
+            is_read_back = artifact.tool_name == self.last.read_back_tool_name
+            if not is_read_back and artifact.artifact_id not in told and artifact.artifact_id.encode() not in self.sent_body:
                 self.faults.append(f"artifact {artifact.artifact_id} left the body and nothing in the body says so")
 
 

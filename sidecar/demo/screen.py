@@ -12,7 +12,7 @@ from sidecar.replay.table import format_bytes, format_table
 
 __all__ = ["Screen"]
 
-_BAR_CELLS = 40
+_BAR_CELLS = 28
 
 
 class Screen:

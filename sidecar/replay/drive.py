@@ -12,7 +12,9 @@ from typing import Protocol
 
 import msgspec
 
-from fastpath import Grammar, scan
+from fastpath import scan
+from sidecar.core.types import ReadBack
+from sidecar.formats.base import Adapter
 from sidecar.replay.cost import CostMeter, Sent
 from sidecar.replay.steps import grow_body, plan_steps, read_history, step_body
 from trimtab.v1 import common_pb2, context_pb2
@@ -115,10 +117,9 @@ def replay_body(
     stub: FitStub,
     session: common_pb2.SessionRef,
     body: bytes,
-    grammar: Grammar,
+    adapter: Adapter,
     *,
-    format: common_pb2.Format,
-    read_back: context_pb2.ReadBack,
+    read_back: ReadBack,
     read_back_tool_name: str = "",
     limits: common_pb2.Limits | None = None,
     adopt: bool = False,
@@ -131,8 +132,7 @@ def replay_body(
         stub: of the sidecar's ContextService.
         session: where the run goes; best a new one.
         body: the recording, the run's last body.
-        grammar: of its dialect.
-        format: the same dialect, for the sidecar.
+        adapter: of its dialect.
         read_back: how the model could read back.
         read_back_tool_name: with a tool of the caller's own.
         limits: given with each call; None leaves the sidecar's.
@@ -144,7 +144,7 @@ def replay_body(
         MalformedError: the recording cannot be read.
         grpc.RpcError: the sidecar refused.
     """
-    recording = scan(body, grammar)
+    recording = scan(body, adapter.grammar)
     counts = plan_steps(recording)
     raw_meter, sent_meter = CostMeter(), CostMeter()
     steps: list[StepReport] = []
@@ -156,17 +156,17 @@ def replay_body(
         asked = grow_body(held_body, held_end, recording, held_count, count) if adopt and held_count else raw_body
         request = context_pb2.FitRequest(
             session=session,
-            format=format,
+            format=f"FORMAT_{adapter.format.name}",
             body=asked,
             limits=limits,
-            read_back=read_back,
+            read_back=f"READ_BACK_{read_back.name}",
             read_back_tool_name=read_back_tool_name,
         )
         began = time.perf_counter()
         response = stub.Fit(request)
         fit_ms = (time.perf_counter() - began) * 1000
         sent_body = response.body or asked
-        history = read_history(sent_body, grammar, seen)
+        history = read_history(sent_body, adapter.grammar, seen)
         seen, held_body, held_end, held_count = history.scan, sent_body, history.items_end, count
         step = StepReport(
             item_count=count,
@@ -182,7 +182,7 @@ def replay_body(
             on_step(index, len(counts), step)
     return ReplayReport(
         name=name,
-        format=common_pb2.Format.Name(format).removeprefix("FORMAT_").lower().replace("_", "-"),
+        format=adapter.name,
         steps=tuple(steps),
         raw_cost=raw_meter.cost,
         sent_cost=sent_meter.cost,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -11,7 +12,22 @@ from sidecar.replay.cost import geometric_mean
 from sidecar.replay.drive import ReplayReport, StepReport
 from sidecar.replay.table import format_bytes, format_table
 
-__all__ = ["PlotUnavailableError", "draw_plot", "format_reductions", "format_replays", "format_step", "to_json"]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = [
+    "PLOT_SUFFIXES",
+    "load_figure",
+    "PlotUnavailableError",
+    "draw_plot",
+    "format_reductions",
+    "format_replays",
+    "format_step",
+    "to_json",
+]
+
+
+PLOT_SUFFIXES = (".png", ".svg")
 
 
 class PlotUnavailableError(Exception):
@@ -75,6 +91,15 @@ def to_json(reports: Sequence[ReplayReport]) -> bytes:
     return msgspec.json.format(msgspec.json.encode(msgspec.to_builtins(value)), indent=1) + b"\n"
 
 
+def load_figure() -> type[Figure]:
+    """The class that draws, imported when it is wanted. Raises PlotUnavailableError."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise PlotUnavailableError("plots need matplotlib: pip install 'trimtab[plot]'") from error
+    return Figure
+
+
 def draw_plot(reports: Sequence[ReplayReport], path: Path) -> None:
     """Draw the context load of each run, raw against sent, step by step, into a PNG or SVG file.
 
@@ -82,13 +107,9 @@ def draw_plot(reports: Sequence[ReplayReport], path: Path) -> None:
         PlotUnavailableError: matplotlib is not installed.
         ValueError: the file's name ends in neither .png nor .svg.
     """
-    if path.suffix not in {".png", ".svg"}:
-        raise ValueError(f"{path.name} ends in neither .png nor .svg")
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise PlotUnavailableError("plots need matplotlib: pip install 'trimtab[plot]'") from error
-    figure = Figure(figsize=(9, 3.2 * max(len(reports), 1)), layout="constrained")
+    if path.suffix not in PLOT_SUFFIXES:
+        raise ValueError(f"{path.name} ends in neither {' nor '.join(PLOT_SUFFIXES)}")
+    figure = load_figure()(figsize=(9, 3.2 * max(len(reports), 1)), layout="constrained")
     axes = figure.subplots(max(len(reports), 1), 1, squeeze=False)
     for axis, report in zip(axes[:, 0], reports, strict=False):
         numbers = range(1, len(report.steps) + 1)
@@ -99,7 +120,9 @@ def draw_plot(reports: Sequence[ReplayReport], path: Path) -> None:
         for limit, word in ((report.soft_bytes, "soft"), (report.target_bytes, "target")):
             if limit:
                 axis.axhline(limit / 1024, color="#777777", linewidth=0.8, linestyle="--" if word == "soft" else ":", label=word)
-        axis.set_title(f"{report.name}: {report.cost_ratio:.2f} of the raw cost, {report.sent_break_count} breaks", fontsize=10)
+        axis.set_title(
+            f"{report.name}: {report.cost_ratio:.2f} of the raw cost, prefix breaks: {report.sent_break_count}", fontsize=10
+        )
         axis.set_ylabel("body, KiB")
         axis.set_ylim(bottom=0)
         axis.legend(loc="upper left", fontsize=8)

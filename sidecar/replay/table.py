@@ -8,8 +8,8 @@ __all__ = ["format_bytes", "format_table"]
 
 
 def format_bytes(count: int) -> str:
-    """A size in at most nine characters, such as "98,304 B", "256.0 KiB" or "2.2 MiB"; binary units."""
-    if abs(count) < 100_000:
+    """A size in at most ten characters, such as "9,999 B", "256.0 KiB" or "2.2 MiB"; binary units."""
+    if abs(count) < 10_000:
         return f"{count:,} B"
     if abs(count) < 1 << 20:
         return f"{count / 1024:.1f} KiB"
