@@ -14,7 +14,7 @@ PROTOS := $(wildcard proto/trimtab/v1/*.proto)
 .PHONY: demo test lint proto bench lock clean
 
 demo: $(STAMP)
-	$(VENV)/bin/python -m examples.demo
+	$(VENV)/bin/python -m sidecar.demo
 
 test: $(STAMP)
 	$(VENV)/bin/python -m pytest

@@ -67,7 +67,7 @@ def _list(stubs: Stubs[grpc.Channel], scope: str, prefix: str) -> Iterator[sessi
 
 def _lines(found: list[session_pb2.Session]) -> list[str]:
     """A table for people, as wide as it needs to be: numbers right, text left."""
-    rows = [("session", "format", "revision", "items", "raw bytes", "stored bytes", "artifacts", "last used (UTC)")]
+    rows: list[tuple[str, ...]] = [("session", "format", "revision", "items", "raw bytes", "stored bytes", "artifacts", "last used (UTC)")]
     for session in found:
         numbers = (session.revision, session.item_count, session.raw_bytes, session.stored_bytes, session.artifact_count)
         rows.append(
