@@ -20,7 +20,7 @@ from sidecar.formats.spelling import style_of
 
 __all__ = ["Built", "Candidate", "argument_candidates", "build", "media_candidates", "reasoning_candidates", "result_candidates", "text_of"]
 
-STUB_BYTES = 300
+STUB_BYTES = 160
 MEDIA_MIN_BYTES = 1024
 _QUOTE = ord('"')
 

@@ -3,8 +3,9 @@
 Foreign text in a stub (tool names, arguments, previews) is quoted, capped, and cannot close the quote or imitate our own line: control
 characters and our fence are escaped. Texts only; how they are spelled in a dialect is its adapter's.
 
-Sizes: stubs of about 300 bytes, for arguments about 200, without preview; 1.5 KiB of head and 0.5 KiB of tail for results that leave on
-arrival or from the tail. With these a replay of real sessions cost two thirds of sending raw.
+Sizes: a stub without preview takes about 160 bytes, for arguments about 120; results that leave on arrival or from the tail keep 1.5 KiB of
+head and 0.5 KiB of tail. In a session of 400 calls the stubs themselves are what fills the body: with 300 bytes a stub the replay of real
+sessions cost 0.70 of sending raw, with these 0.68 (`trimtab replay`, preset balanced).
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ __all__ = [
 ]
 
 FENCE = "[trimtab"
-RESULT_MIN_BYTES = 600
-ARGUMENTS_MIN_BYTES = 1024
+RESULT_MIN_BYTES = 384
+ARGUMENTS_MIN_BYTES = 448
 HEAD_BYTES = 1536
 TAIL_BYTES = 512
-ASKED_BYTES = 100
+ASKED_BYTES = 40
 NAME_BYTES = 64
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
@@ -100,9 +101,7 @@ def preview(content: bytes, head_bytes: int, tail_bytes: int) -> str:
 
 def _read_hint(facts: StubFacts) -> str:
     artifact_id = facts.came_from or facts.artifact_id
-    if facts.read_tool:
-        return f"read it with {facts.read_tool} artifact_id={artifact_id}"
-    return f"artifact {artifact_id}"
+    return f"{facts.read_tool} artifact_id={artifact_id}" if facts.read_tool else f"artifact {artifact_id}"
 
 
 def stub_text(facts: StubFacts, content: bytes = b"", *, with_preview: bool = False) -> str:
@@ -113,15 +112,15 @@ def stub_text(facts: StubFacts, content: bytes = b"", *, with_preview: bool = Fa
         content: of the artifact; only for the preview.
         with_preview: add head and tail.
     """
-    name = quote(facts.tool_name, NAME_BYTES) if facts.tool_name else "a tool"
     size = f"{facts.size_bytes} bytes" + (f", {facts.line_count} lines" if facts.line_count else "")
     if facts.kind is ReductionKind.ARGUMENTS:
-        return f"{FENCE}: arguments of this past call were moved out ({size}); {_read_hint(facts)}. Not an example: never copy this]"
+        return f"{FENCE}: {size} of arguments moved out, never copy this; {_read_hint(facts)}]"
+    name = quote(facts.tool_name, NAME_BYTES) if facts.tool_name else "a tool"
     if facts.kind is ReductionKind.MEDIA:
         origin = f" from {name}" if facts.tool_name else ""
-        return f"{FENCE}: {facts.media_type or 'media'}{origin} moved out of view; {size}; {_read_hint(facts)}]"
-    asked = f" asked {quote(facts.asked, ASKED_BYTES)};" if facts.asked else ""
-    outcome = "error" if facts.is_error else "no error reported"
-    what = "earlier read-back" if facts.came_from else f"result of {name}"
-    line = f"{FENCE}: {what} moved out of view;{asked} {outcome}; {size}; {_read_hint(facts)}]"
+        return f"{FENCE}: {facts.media_type or 'media'}{origin}, {size}, moved out; {_read_hint(facts)}]"
+    asked = f" asked {quote(facts.asked, ASKED_BYTES)}" if facts.asked else ""
+    outcome = "returned an error:" if facts.is_error else "returned"
+    what = "earlier read" if facts.came_from else name
+    line = f"{FENCE}: {what}{asked} {outcome} {size}, moved out; {_read_hint(facts)}]"
     return line + preview(content, HEAD_BYTES, TAIL_BYTES) if with_preview and content else line

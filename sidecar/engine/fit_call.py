@@ -588,7 +588,7 @@ class FitCall:
         if ratio.known:
             return ratio.tokens_of(size_bytes), TokenBasis.CALIBRATED
         if self.limits.window_tokens is None and not self.limits.keep_result_bytes:
-            return None, TokenBasis.UNKNOWN
+            return None, TokenBasis.UNKNOWN  # not zero
         media = sum(1 for part in scanned.parts() if part.kind == Kind.MEDIA)
         return estimate_tokens(scanned.body, scanned.sizes.media, media), TokenBasis.ESTIMATED
 
