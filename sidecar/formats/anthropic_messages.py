@@ -51,7 +51,8 @@ GRAMMAR = Grammar(
                 cases={
                     b"text": "text",
                     b"image": "media",
-                    b"document": "media",
+                    b"document": "document",
+                    b"search_result": "search_result",
                     b"thinking": "thinking",
                     b"redacted_thinking": "redacted_thinking",
                     b"tool_use": "call",
@@ -72,7 +73,14 @@ GRAMMAR = Grammar(
             ),
             "text": Shape(kind=Kind.TEXT, fields={b"text": Field(Code.PAYLOAD)} | _MARKER),
             "media": Shape(kind=Kind.MEDIA, fields=_MARKER),
-            "other_block": Shape(kind=Kind.OTHER, fields=_MARKER),
+            # Media is what holds base64. A document of plain text or of blocks is text: cut as such in a result, else left alone.
+            "document": Shape(kind=Kind.OTHER, fields=_MARKER | {b"source": Field(shape="source")}),
+            "source": Shape(by=b"type", cases={b"base64": "base64_source"}, default="block_source"),
+            "base64_source": Shape(fields={b"data": Field(kind=Kind.MEDIA)}),
+            "block_source": Shape(fields={b"content": Field(shape="nested_blocks")}),
+            # A block that is not known may hold base64 too; then it is cut whole or not at all.
+            "other_block": Shape(kind=Kind.OTHER, fields=_MARKER | {b"source": Field(shape="source")}),
+            "search_result": Shape(kind=Kind.OTHER, fields=_MARKER | {b"content": Field(shape="nested_blocks")}),
             "thinking": Shape(
                 kind=Kind.REASONING, fields={b"thinking": Field(Code.PAYLOAD), b"signature": Field(Code.SIGNATURE)}
             ),
@@ -90,7 +98,7 @@ GRAMMAR = Grammar(
             "nested_blocks": Shape(each="nested_block"),
             "nested_block": Shape(
                 by=b"type",
-                cases={b"text": "text", b"image": "media", b"document": "media"},
+                cases={b"text": "text", b"image": "media", b"document": "document", b"search_result": "search_result"},
                 default="other_block",
             ),
             "server_call": Shape(kind=Kind.SERVER_CALL, fields=_CALL),

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fastpath import Kind, Part, Role, ValueType
+from fastpath import Part, ValueType
 from sidecar.formats.base import Violation
-from sidecar.formats.pairing import pair
 from sidecar.formats.rules import (
     ARGUMENTS_TYPE,
+    ASSISTANT,
     CALL_ID_REPEATED,
     CALL_OPEN,
     CALL_WITHOUT_RESULT,
@@ -24,17 +24,23 @@ from sidecar.formats.rules import (
     FIRST_ITEM_NOT_USER,
     MARKERS_TOO_MANY,
     MAX_MARKER_COUNT,
+    OTHER,
+    REASONING,
+    RESULT,
     RESULT_AFTER_TEXT,
-    RESULT_REPEATED,
-    RESULT_WITHOUT_CALL,
     RESULT_WRONG_ROLE,
     ROLE_UNKNOWN,
+    SERVER_CALL,
     SERVER_CALL_WITHOUT_RESULT,
+    SERVER_RESULT,
     SERVER_RESULT_WITHOUT_CALL,
+    SYSTEM,
     TEXT_EMPTY,
     THINKING_NOT_FIRST,
+    USER,
     History,
     Rule,
+    check_turn,
     is_blank_string,
     is_empty_array,
     show,
@@ -44,6 +50,8 @@ from sidecar.formats.tools import last_member
 from sidecar.formats.values import string_at
 
 __all__ = ["RULES"]
+
+OBJECT = int(ValueType.OBJECT)
 
 
 def check_pairs(history: History) -> Iterator[Violation]:
@@ -55,83 +63,88 @@ def check_pairs(history: History) -> Iterator[Violation]:
     https://github.com/apify/tester-mcp-client/issues/12 ("Messages following tool_use blocks must begin with a matching number
     of tool_result blocks"); platform.claude.com, "Handle tool calls".
     """
-    calls: list[Part] = []
-    results: list[Part] = []
-    late: set[int] = set()  # starts of results that stand after something else
-    other = False
-    last = Role.OTHER
-    for index, role in enumerate(history.roles):
-        item = history.items[index]
-        if role == Role.ASSISTANT and last != Role.ASSISTANT:
-            yield from _pairs(history, calls, results, late, CALL_WITHOUT_RESULT)
-            calls, results, late = [], [], set()
-        if role == Role.USER and last != Role.USER:
-            if last != Role.ASSISTANT:
-                # Something else stood between: calls before it can no longer be answered.
-                yield from _pairs(history, calls, results, late, CALL_WITHOUT_RESULT)
-                calls, results, late = [], [], set()
-            other = False
-        if role == Role.USER and not item.part_count:
-            other = True
-        last = Role(role)
-        for part in history.item_parts(item):
-            if part.parent >= 0:
-                continue
-            if part.kind == Kind.CALL and role == Role.ASSISTANT:
-                calls.append(part)
-            elif part.kind == Kind.RESULT and role == Role.USER:
-                results.append(part)
-                if other:
-                    late.add(part.start)
-            else:
-                other = True
-    yield from _pairs(
-        history, calls, results, late, CALL_OPEN if last == Role.ASSISTANT or (results and not other) else CALL_WITHOUT_RESULT
+    calls, results = iter(history.calls), iter(history.results)
+    call, result = next(calls, None), next(results, None)
+    for first, middle, end in _turns(history.roles):
+        asked: list[Part] = []
+        while call is not None and call[2] < end:
+            if first <= call[2] < middle:  # else it stands in an item of the wrong role: check_roles says so
+                asked.append(call)
+            call = next(calls, None)
+        answered: list[Part] = []
+        while result is not None and result[2] < end:
+            if middle <= result[2]:
+                answered.append(result)
+            result = next(results, None)
+        if not asked and not answered:
+            continue
+        if len(asked) == 1 == len(answered) and _plain(history, asked[0], answered[0], middle):
+            continue
+        if len(asked) > 1:
+            yield from _repeated_ids(history, asked)
+        late, other = _out_of_place(history, middle, end)
+        for part in late if asked else ():
+            message = f"result {show(history.id(part))} stands after another block"
+            yield Violation(RESULT_AFTER_TEXT, part.item, part.start, message)
+        waits = end == len(history.roles) and not other
+        yield from check_turn(history, asked, answered, CALL_OPEN if waits else CALL_WITHOUT_RESULT)
+
+
+def _plain(history: History, call: Part, result: Part, user: int) -> bool:
+    """The usual case, told at once: one call, answered by the first block of the item after it."""
+    body = history.body
+    return (
+        call[7] - call[6] > 2  # not "", not missing
+        and body[call[6] : call[7]] == body[result[6] : result[7]]
+        and result[2] == user
+        and history.parts[history.items[user][4]] is result
     )
 
 
-def _pairs(history: History, calls: list[Part], results: list[Part], late: set[int], open_rule: str) -> Iterator[Violation]:
-    if not calls and not results:
-        return
-    pairing = pair([history.key(part) for part in calls], [history.key(part) for part in results])
-    for at, call in enumerate(pairing.call_of):
-        part = results[at]
-        if call < 0:
-            rule = RESULT_REPEATED if at in pairing.repeats else RESULT_WITHOUT_CALL
-            yield Violation(
-                rule, part.item, part.start, f"result {show(history.id(part))} answers no open call of the turn before it"
-            )
-        elif part.start in late:
-            yield Violation(
-                RESULT_AFTER_TEXT, part.item, part.start, f"result {show(history.id(part))} stands after another block"
-            )
-    for at, result in enumerate(pairing.result_of):
-        if result < 0:
-            part = calls[at]
-            yield Violation(
-                open_rule, part.item, part.start, f"call {show(history.id(part))} has no result directly after its turn"
-            )
-
-
-def check_call_ids(history: History) -> Iterator[Violation]:
+def _repeated_ids(history: History, calls: list[Part]) -> Iterator[Violation]:
     """Ids of calls are unique within a turn.
 
     Source: https://github.com/BerriAI/litellm/issues/23510 ("`tool_use` ids must be unique").
     """
     seen: set[bytes] = set()
-    turn = -1
-    for part in history.top:
-        if part.kind != Kind.CALL:
-            continue
-        if turn != part.item:
-            between = history.roles[turn + 1 : part.item] if turn >= 0 else [Role.USER]
-            if any(role != Role.ASSISTANT for role in between):
-                seen = set()
-            turn = part.item
+    for part in calls:
         id = history.id(part)
         if id and id in seen:
             yield Violation(CALL_ID_REPEATED, part.item, part.start, f"two calls of one turn have the id {show(id)}")
         seen.add(id)
+
+
+def _turns(roles: list[int]) -> Iterator[tuple[int, int, int]]:
+    """Runs of assistant items, each with the run of user items after it, as (first, where the user's begin, end)."""
+    count, index = len(roles), 0
+    while index < count:
+        first = index
+        while index < count and roles[index] == ASSISTANT:
+            index += 1
+        middle = index
+        while index < count and roles[index] == USER:
+            index += 1
+        if index == first:
+            index += 1  # neither: it ends the turn before it
+        yield first, middle, index
+
+
+def _out_of_place(history: History, start: int, end: int) -> tuple[list[Part], bool]:
+    """Results that stand after something else in a run of user items, and whether there is anything else."""
+    late: list[Part] = []
+    other = False
+    for index in range(start, end):
+        item = history.items[index]
+        if not item[5]:
+            other = True
+        for part in history.item_parts(item):
+            if part[3] >= 0:
+                continue
+            if part[0] != RESULT:
+                other = True
+            elif other:
+                late.append(part)
+    return late, other
 
 
 def check_roles(history: History) -> Iterator[Violation]:
@@ -142,26 +155,18 @@ def check_roles(history: History) -> Iterator[Violation]:
     https://github.com/tghamm/Anthropic.SDK/issues/128 ("`tool_result` blocks can only be in `user` messages").
     """
     for index, role in enumerate(history.roles):
-        if role == Role.OTHER:
+        if role == OTHER:
             yield Violation(ROLE_UNKNOWN, index, history.items[index].start, "item has no role that the dialect knows")
-    if history.roles and history.roles[0] != Role.USER:
+    if history.roles and history.roles[0] != USER:
         yield Violation(FIRST_ITEM_NOT_USER, 0, history.items[0].start, "the first item is not a user item")
-    for part in history.top:
-        role = history.roles[part.item]
-        if part.kind == Kind.CALL and role != Role.ASSISTANT:
-            yield Violation(
-                CALL_WRONG_ROLE,
-                part.item,
-                part.start,
-                f"call {show(history.id(part))} stands in an item that is not the assistant's",
-            )
-        elif part.kind == Kind.RESULT and role != Role.USER:
-            yield Violation(
-                RESULT_WRONG_ROLE,
-                part.item,
-                part.start,
-                f"result {show(history.id(part))} stands in an item that is not the user's",
-            )
+    for part in history.calls:
+        if history.roles[part[2]] != ASSISTANT:
+            message = f"call {show(history.id(part))} stands in an item that is not the assistant's"
+            yield Violation(CALL_WRONG_ROLE, part.item, part.start, message)
+    for part in history.results:
+        if history.roles[part[2]] != USER:
+            message = f"result {show(history.id(part))} stands in an item that is not the user's"
+            yield Violation(RESULT_WRONG_ROLE, part.item, part.start, message)
 
 
 def check_content(history: History) -> Iterator[Violation]:
@@ -171,9 +176,9 @@ def check_content(history: History) -> Iterator[Violation]:
     optional final assistant message"), .../issues/59812 ("text content blocks must be non-empty"), .../issues/23369 ("must
     contain non-whitespace text").
     """
-    final = len(history.roles) - 1 if history.roles and history.roles[-1] == Role.ASSISTANT else -1
+    final = len(history.roles) - 1 if history.roles and history.roles[-1] == ASSISTANT else -1
     for index, item in enumerate(history.items):
-        if item.part_count or index == final or history.roles[index] == Role.OTHER:
+        if item[5] or index == final or history.roles[index] == OTHER:
             continue
         span = history.content_span(index)
         first = history.body[span[0]] if span is not None else 0
@@ -183,11 +188,11 @@ def check_content(history: History) -> Iterator[Violation]:
         elif span is not None and first == 0x22:
             if is_blank_string(history.body, span):
                 yield Violation(CONTENT_EMPTY, index, item.start, "content is empty")
-        elif span is not None or history.roles[index] != Role.SYSTEM:
+        elif span is not None or history.roles[index] != SYSTEM:
             # A system item may carry output_config alone. Source: types/beta/beta_system_message_param.py.
             yield Violation(CONTENT_TYPE, index, item.start, "content is neither a string nor a list of blocks")
-    for part in history.top:
-        if part.kind == Kind.TEXT and part.item != final and text_is_blank(history.body, part):
+    for part in history.texts:
+        if part[2] != final and text_is_blank(history.body, part):
             yield Violation(TEXT_EMPTY, part.item, part.start, "a text block is empty or only white space")
 
 
@@ -196,8 +201,8 @@ def check_arguments(history: History) -> Iterator[Violation]:
 
     Source: https://github.com/anthropics/claude-code/issues/6696 ("tool_use.input: Input should be a valid dictionary").
     """
-    for part in history.top:
-        if part.kind in (Kind.CALL, Kind.SERVER_CALL) and part.payload_type != ValueType.OBJECT:
+    for part in (*history.calls, *history.server):
+        if part[12] != OBJECT and part[0] != SERVER_RESULT:
             yield Violation(ARGUMENTS_TYPE, part.item, part.start, f"input of call {show(history.id(part))} is not an object")
 
 
@@ -209,10 +214,10 @@ def check_server_tools(history: History) -> Iterator[Violation]:
     corresponding `server_tool_use` block before it"); platform.claude.com, "Stop reasons".
     """
     waiting: dict[bytes, list[Part]] = {}
-    for part in history.top:
-        if part.kind == Kind.SERVER_CALL:
+    for part in history.server:
+        if part[0] == SERVER_CALL:
             waiting.setdefault(history.id(part), []).append(part)
-        elif part.kind == Kind.SERVER_RESULT:
+        else:
             calls = waiting.get(history.id(part))
             if not calls:
                 yield Violation(
@@ -226,7 +231,7 @@ def check_server_tools(history: History) -> Iterator[Violation]:
     open_calls = [part for calls in waiting.values() for part in calls]
     if not open_calls:
         return
-    asked = [index for index, role in enumerate(history.roles) if role == Role.USER and not _has_results(history, index)]
+    asked = [index for index, role in enumerate(history.roles) if role == USER and not _has_results(history, index)]
     for part in open_calls:
         if asked and part.item < asked[-1]:
             yield Violation(
@@ -245,14 +250,14 @@ def check_thinking(history: History) -> Iterator[Violation]:
         return
     loop: list[int] = []
     for index in range(len(history.roles) - 1, -1, -1):
-        if history.roles[index] == Role.USER and not _has_results(history, index):
+        if history.roles[index] == USER and not _has_results(history, index):
             break
         loop.append(index)
-    first = next((index for index in reversed(loop) if history.roles[index] == Role.ASSISTANT), None)
+    first = next((index for index in reversed(loop) if history.roles[index] == ASSISTANT), None)
     if first is None:
         return
     parts = history.item_parts(history.items[first])
-    if not parts or parts[0].kind != Kind.REASONING:
+    if not parts or parts[0][0] != REASONING:
         start = history.items[first].start
         yield Violation(THINKING_NOT_FIRST, first, start, "thinking is on, and the open turn does not start with it")
 
@@ -269,12 +274,11 @@ def check_markers(history: History) -> Iterator[Violation]:
 
 
 def _has_results(history: History, index: int) -> bool:
-    return any(part.kind == Kind.RESULT for part in history.item_parts(history.items[index]))
+    return any(part[0] == RESULT for part in history.item_parts(history.items[index]))
 
 
 RULES: tuple[Rule, ...] = (
     check_pairs,
-    check_call_ids,
     check_roles,
     check_content,
     check_arguments,

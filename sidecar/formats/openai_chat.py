@@ -13,7 +13,7 @@ from sidecar.core.errors import MalformedBodyError
 from sidecar.core.readback import READ_BACK_TOOL_DESCRIPTION, READ_BACK_TOOL_NAME, READ_BACK_TOOL_SCHEMA
 from sidecar.core.types import Format, ReductionKind, UsageFigures
 from sidecar.formats.base import Adapter, MediaPayload, ReadBackCall, Style, Violation
-from sidecar.formats.blocks import arguments_object, block_with_marker, data_url, result_value, text_block
+from sidecar.formats.blocks import arguments_object, base64_source, block_with_marker, data_url, result_value, text_block
 from sidecar.formats.openai_chat_rules import RULES
 from sidecar.formats.rules import History, in_order
 from sidecar.formats.spelling import PLAIN, spell
@@ -99,6 +99,8 @@ GRAMMAR = Grammar(
                     b"file": "media",
                     b"video_url": "media",
                     b"audio_url": "media",
+                    b"input_image": "media",
+                    b"input_file": "media",
                     b"thinking": "reasoning_detail",
                     b"redacted_thinking": "reasoning_detail",
                 },
@@ -107,7 +109,11 @@ GRAMMAR = Grammar(
             "text": Shape(kind=Kind.TEXT, fields={b"text": Field(Code.PAYLOAD)} | _MARKERS),
             "refusal": Shape(kind=Kind.TEXT, fields={b"refusal": Field(Code.PAYLOAD)} | _MARKERS),
             "media": Shape(kind=Kind.MEDIA, fields=_MARKERS),
-            "other_part": Shape(kind=Kind.OTHER, fields=_MARKERS),
+            # Parts of other dialects, which gateways take: those with base64 in a `source` are media.
+            "other_part": Shape(kind=Kind.OTHER, fields=_MARKERS | {b"source": Field(shape="source")}),
+            "source": Shape(by=b"type", cases={b"base64": "base64_source"}, default="nothing"),
+            "base64_source": Shape(fields={b"data": Field(kind=Kind.MEDIA)}),
+            "nothing": Shape(),
             "calls": Shape(each="call"),
             "call": Shape(by=b"type", default="call_object"),
             "call_object": Shape(
@@ -186,14 +192,19 @@ class OpenAIChat(Adapter):
     def media(self, body: bytes, part_span: tuple[int, int]) -> MediaPayload | None:
         """See Adapter."""
         start = part_span[0]
-        kind = string_at(body[part_span[0] : part_span[1]], b"type") or b""
+        part = body[start : part_span[1]]
+        kind = string_at(part, b"type") or b""
         if kind == b"input_audio":
-            span = locate(body, start, (b"input_audio", b"data"))
-            sound = string_at(body[part_span[0] : part_span[1]], b"input_audio", b"format") or b"wav"
-            return data_url(body, span, default="audio/" + sound.decode("utf-8", "replace"))
-        if kind == b"file":
-            return data_url(body, locate(body, start, (b"file", b"file_data")), default="application/octet-stream")
-        return data_url(body, locate(body, start, (kind, b"url")), default="")
+            sound = string_at(part, b"input_audio", b"format") or b"wav"
+            return data_url(body, locate(body, start, (b"input_audio", b"data")), "audio/" + sound.decode("utf-8", "replace"))
+        for path in ((b"file", b"file_data"), (b"file_data",)):
+            if found := data_url(body, locate(body, start, path), "application/octet-stream"):
+                return found
+        # A URL stands in an object, or, with some gateways, alone.
+        for path in ((kind, b"url"), (kind,), (b"image_url",)):
+            if found := data_url(body, locate(body, start, path), ""):
+                return found
+        return base64_source(body, start)
 
     def tool_names(self, scan: Scan) -> list[bytes]:
         """See Adapter."""

@@ -9,27 +9,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fastpath import Kind, Part, Role, ValueType
+from fastpath import Part, ValueType
 from sidecar.formats.base import Violation
-from sidecar.formats.pairing import pair
 from sidecar.formats.rules import (
     ARGUMENTS_TYPE,
+    ASSISTANT,
+    CALL,
     CALL_OPEN,
     CALL_WITHOUT_RESULT,
     CONTENT_EMPTY,
     CONTENT_TYPE,
     MARKERS_TOO_MANY,
     MAX_MARKER_COUNT,
-    RESULT_REPEATED,
-    RESULT_WITHOUT_CALL,
+    OTHER,
+    RESULT_ITEM,
     ROLE_UNKNOWN,
+    TEXT,
     History,
     Rule,
+    check_turn,
     is_empty_array,
     show,
 )
 
 __all__ = ["RULES"]
+
+STRING = int(ValueType.STRING)
+ARRAY = int(ValueType.ARRAY)
+NULL = int(ValueType.NULL)
 
 
 def check_pairs(history: History) -> Iterator[Violation]:
@@ -40,36 +47,19 @@ def check_pairs(history: History) -> Iterator[Violation]:
     https://github.com/miurla/morphic/issues/136 ("messages with role 'tool' must be a response to a preceeding message with
     'tool_calls'").
     """
+    roles, items, parts = history.roles, history.items, history.parts
     calls: list[Part] = []
     results: list[Part] = []
-    for index, role in enumerate(history.roles):
-        if role == Role.RESULT:
-            item = history.items[index]
-            results.append(history.parts[item.first_part])
+    for index, role in enumerate(roles):
+        if role == RESULT_ITEM:
+            results.append(parts[items[index][4]])
             continue
         if calls or results:
-            yield from _pairs(history, calls, results, CALL_WITHOUT_RESULT)
+            yield from check_turn(history, calls, results, CALL_WITHOUT_RESULT)
             calls, results = [], []
-        if role == Role.ASSISTANT:
-            calls = [part for part in history.item_parts(history.items[index]) if part.kind == Kind.CALL]
-    yield from _pairs(history, calls, results, CALL_OPEN)
-
-
-def _pairs(history: History, calls: list[Part], results: list[Part], open_rule: str) -> Iterator[Violation]:
-    pairing = pair([history.key(part) for part in calls], [history.key(part) for part in results])
-    for at, call in enumerate(pairing.call_of):
-        if call < 0:
-            part = results[at]
-            rule = RESULT_REPEATED if at in pairing.repeats else RESULT_WITHOUT_CALL
-            yield Violation(
-                rule, part.item, part.start, f"result {show(history.id(part))} answers no open call of the turn before it"
-            )
-    for at, result in enumerate(pairing.result_of):
-        if result < 0:
-            part = calls[at]
-            yield Violation(
-                open_rule, part.item, part.start, f"call {show(history.id(part))} has no result directly after its turn"
-            )
+        if role == ASSISTANT:
+            calls = [part for part in history.item_parts(items[index]) if part[0] == CALL]
+    yield from check_turn(history, calls, results, CALL_OPEN)
 
 
 def check_roles(history: History) -> Iterator[Violation]:
@@ -78,7 +68,7 @@ def check_roles(history: History) -> Iterator[Violation]:
     Source: openai-python, types/chat/chat_completion_message_param.py: a closed union.
     """
     for index, role in enumerate(history.roles):
-        if role == Role.OTHER:
+        if role == OTHER:
             yield Violation(ROLE_UNKNOWN, index, history.items[index].start, "item has no role that the dialect knows")
 
 
@@ -90,24 +80,21 @@ def check_content(history: History) -> Iterator[Violation]:
     """
     for index, role in enumerate(history.roles):
         item = history.items[index]
-        if role == Role.RESULT:
-            part = history.parts[item.first_part]
-            if part.payload_type == ValueType.STRING or (part.payload_type == ValueType.ARRAY and item.part_count > 1):
+        if role == RESULT_ITEM:
+            part = history.parts[item[4]]
+            kind = part[12]
+            if kind == STRING or (kind == ARRAY and item[5] > 1) or (kind <= NULL and part[6] < 0):
                 continue
-            if part.payload_type in (ValueType.NONE, ValueType.NULL) and part.id_start < 0:
-                continue
-        elif item.part_count and role != Role.ASSISTANT:
-            continue  # a part means a list with a block in it
-        elif item.part_count and any(part.kind in (Kind.CALL, Kind.TEXT) for part in history.item_parts(item)):
-            continue
-        if role == Role.OTHER:
+        elif item[5] and (role != ASSISTANT or any(part[0] in (CALL, TEXT) for part in history.item_parts(item))):
+            continue  # a part that is neither a call nor reasoning stands in a list
+        if role == OTHER:
             continue  # said by check_roles
         span = history.content_span(index)
         first = history.body[span[0]] if span is not None else 0
         if first == 0x22:
             continue
         if first != 0x5B:
-            if role == Role.ASSISTANT and history.has_any(index, b"refusal", b"audio"):
+            if role == ASSISTANT and history.has_any(index, b"refusal", b"audio"):
                 continue
             yield Violation(CONTENT_TYPE, index, item.start, "content is neither a string nor a list of parts")
         elif span is not None and is_empty_array(history.body, span):
@@ -119,8 +106,8 @@ def check_arguments(history: History) -> Iterator[Violation]:
 
     Source: openai-python, types/chat/chat_completion_message_function_tool_call_param.py.
     """
-    for part in history.top:
-        if part.kind == Kind.CALL and part.payload_type != ValueType.STRING:
+    for part in history.calls:
+        if part[12] != STRING:
             yield Violation(ARGUMENTS_TYPE, part.item, part.start, f"arguments of call {show(history.id(part))} are not a string")
 
 

@@ -12,15 +12,17 @@ Two bodies are compared by (rule, item_index) as multisets: one item can break a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
-from fastpath import Item, Part, Scan, ValueType, locate
+from fastpath import Item, Kind, Part, Role, Scan, ValueType, locate
 from sidecar.formats.base import Violation
-from sidecar.formats.pairing import Key
+from sidecar.formats.pairing import Key, pair
 from sidecar.formats.values import value_text
 
 __all__ = [
     "ARGUMENTS_TYPE",
+    "ASSISTANT",
+    "CALL",
     "CALL_ID_REPEATED",
     "CALL_OPEN",
     "CALL_WITHOUT_RESULT",
@@ -39,6 +41,16 @@ __all__ = [
     "SERVER_RESULT_WITHOUT_CALL",
     "TEXT_EMPTY",
     "THINKING_NOT_FIRST",
+    "OTHER",
+    "REASONING",
+    "RESULT",
+    "RESULT_ITEM",
+    "SERVER_CALL",
+    "SERVER_RESULT",
+    "SYSTEM",
+    "TEXT",
+    "USER",
+    "check_turn",
     "History",
     "Rule",
     "in_order",
@@ -72,10 +84,24 @@ MAX_MARKER_COUNT = 4
 _SHOWN_ID_BYTES = 64
 
 
-class History:
-    """A scanned body, with what several rules ask for."""
+# The rules run on every body, twice. A member of an IntEnum costs as much as the rest of such a loop: plain numbers here.
+ASSISTANT = int(Role.ASSISTANT)
+CALL = int(Kind.CALL)
+OTHER = int(Role.OTHER)
+REASONING = int(Kind.REASONING)
+RESULT = int(Kind.RESULT)
+RESULT_ITEM = int(Role.RESULT)
+SERVER_CALL = int(Kind.SERVER_CALL)
+SERVER_RESULT = int(Kind.SERVER_RESULT)
+SYSTEM = int(Role.SYSTEM)
+TEXT = int(Kind.TEXT)
+USER = int(Role.USER)
 
-    __slots__ = ("body", "items", "parts", "roles", "scan", "top")
+
+class History:
+    """A scanned body, with what several rules ask for. Parts that stand in other parts are in `parts` only."""
+
+    __slots__ = ("body", "calls", "items", "parts", "results", "roles", "scan", "server", "texts")
 
     def __init__(self, scan: Scan) -> None:
         """O(parts)."""
@@ -83,15 +109,27 @@ class History:
         self.body = scan.body
         self.items = scan.items()
         self.parts = scan.parts()
-        self.roles = [item.role for item in self.items]
-        self.top = [part for part in self.parts if part.parent < 0]  # parts that stand in no other, in order
-        """Parts of the history that stand in no other part, in order of position."""
+        self.roles = [item[2] for item in self.items]
+        self.calls: list[Part] = []
+        self.results: list[Part] = []
+        self.texts: list[Part] = []
+        self.server: list[Part] = []  # calls and results of tools that the provider ran
+        lists = {CALL: self.calls, RESULT: self.results, TEXT: self.texts, SERVER_CALL: self.server, SERVER_RESULT: self.server}
+        for part in self.parts:
+            kind = part[0]
+            if kind in lists and part[3] < 0:
+                lists[kind].append(part)
 
     def key(self, part: Part) -> Key:
         """What joins a call or a result to its other half."""
         id = value_text(self.body[part.id_start : part.id_end]) if part.id_start >= 0 else b""
         name = value_text(self.body[part.name_start : part.name_end]) if part.name_start >= 0 else b""
         return Key(id, name)
+
+    def raw_ids(self, parts: Sequence[Part]) -> list[bytes]:
+        """Ids as they are spelled, quotes included; empty where there is none."""
+        body = self.body
+        return [body[part[6] : part[7]] if part[6] >= 0 else b"" for part in parts]
 
     def id(self, part: Part) -> bytes:
         """A part's id; empty when it has none."""
@@ -110,6 +148,29 @@ class History:
     def content_span(self, item_index: int) -> tuple[int, int] | None:
         """Where an item's content stands; None when it has none."""
         return locate(self.body, self.items[item_index].start, (b"content",))
+
+
+def check_turn(history: History, calls: Sequence[Part], results: Sequence[Part], open_rule: str) -> Iterator[Violation]:
+    """Calls of one turn against what answers it: every call one result, every result a call. `open_rule` names a call without."""
+    if len(calls) == 1 == len(results):
+        body, one, other = history.body, calls[0], results[0]
+        if one[7] - one[6] > 2 and body[one[6] : one[7]] == body[other[6] : other[7]]:
+            return  # the usual case, told at once
+    asked, answered = history.raw_ids(calls), history.raw_ids(results)
+    if asked == answered and len(min(asked, default=b"", key=len)) > 2:
+        return  # the same ids in the same order, none of them empty
+    pairing = pair([history.key(part) for part in calls], [history.key(part) for part in results])
+    for at, call in enumerate(pairing.call_of):
+        if call < 0:
+            part = results[at]
+            rule = RESULT_REPEATED if at in pairing.repeats else RESULT_WITHOUT_CALL
+            message = f"result {show(history.id(part))} answers no open call of the turn before it"
+            yield Violation(rule, part.item, part.start, message)
+    for at, result in enumerate(pairing.result_of):
+        if result < 0:
+            part = calls[at]
+            message = f"call {show(history.id(part))} has no result directly after its turn"
+            yield Violation(open_rule, part.item, part.start, message)
 
 
 Rule = Callable[[History], Iterator[Violation]]

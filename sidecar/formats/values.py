@@ -26,7 +26,8 @@ def check_object(value: bytes, what: str) -> bytes:
         raise MalformedBodyError(f"{what} is not JSON", offset_bytes=offset, bound=error.bound) from error
     # More than one item or member: the value closed our own brackets.
     if found.item_count != 1 or len(found.members) != 1:
-        raise MalformedBodyError(f"{what} is not one JSON value", offset_bytes=0, bound="")
+        span = locate(value, 0, ()) if found.item_count else None
+        raise MalformedBodyError(f"{what} is not one JSON value", offset_bytes=span[1] if span else 0, bound="")
     item = found.item(0)
     start, end = item.start - len(_PREFIX), item.end - len(_PREFIX)
     if value[start : start + 1] != b"{":
