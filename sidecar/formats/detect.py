@@ -58,10 +58,11 @@ _MESSAGES_ROOT = frozenset(
 )
 _CONVERSE_ROOT = frozenset((b"additionalModelRequestFields", b"guardrailConfig", b"inferenceConfig", b"modelId", b"toolConfig"))
 
-# Which kinds of evidence an item gives is told by the kind of its parts: CALL and the like below are only labels.
+# What an item is evidence for is told by the kind of its parts, so the kinds are only labels here.
 _CHAT = Kind.CALL
 _MESSAGES = Kind.RESULT
 _CONVERSE = Kind.MEDIA
+_TYPED = Kind.REASONING  # the largest: a block with a type is not Converse's, whatever else it has
 
 _ITEM_GRAMMAR = Grammar(
     GrammarSpec(
@@ -111,13 +112,15 @@ _ITEM_GRAMMAR = Grammar(
                     ),
                     "messages_block",
                 ),
-                default="untyped_block",
+                default="other_block",
             ),
             "chat_block": Shape(kind=_CHAT),
             "messages_block": Shape(kind=_MESSAGES),
-            "untyped_block": Shape(
+            "other_block": Shape(
                 kind=Kind.OTHER,
                 fields={
+                    b"type": Field(kind=_TYPED),
+                    b"text": Field(kind=_CONVERSE),
                     b"toolUse": Field(kind=_CONVERSE),
                     b"toolResult": Field(kind=_CONVERSE),
                     b"cachePoint": Field(kind=_CONVERSE),
@@ -155,7 +158,8 @@ def detect(body: bytes) -> Format:
 
 def _root_evidence(found: Scan, keys: set[bytes]) -> set[Format]:
     evidence: set[Format] = set()
-    if keys & _CONVERSE_ROOT:
+    system = last_member(found, b"system")
+    if keys & _CONVERSE_ROOT or any(not value_at(block, b"type") for block in elements(system)):
         evidence.add(Format.BEDROCK_CONVERSE)
     elif b"system" in keys or keys & _MESSAGES_ROOT:
         evidence.add(Format.ANTHROPIC_MESSAGES)
