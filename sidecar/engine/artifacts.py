@@ -204,6 +204,7 @@ class ArtifactReader:
         want: int = PAGE_SIZE,
         before_bytes: int,
         after_bytes: int,
+        stride_bytes: int = 0,
     ) -> tuple[ArtifactRecord, list[PatternHit], int | None]:
         """Search a range of one artifact, for a reader that goes on by bytes and not by tokens. Errors as `search` and `read`.
 
@@ -218,6 +219,7 @@ class ArtifactReader:
             want: at most this many hits.
             before_bytes: of a hit's line to show in front of it, at most.
             after_bytes: of a hit's line to show from its first byte on, at most.
+            stride_bytes: leave out hits that begin so near after the one before, in its line: they are seen there.
 
         Returns:
             The record, the hits, and the byte to go on at; None at the end.
@@ -234,6 +236,7 @@ class ArtifactReader:
             want=want,
             before_bytes=before_bytes,
             after_bytes=after_bytes,
+            stride_bytes=stride_bytes,
         )
         return record, hits, after
 

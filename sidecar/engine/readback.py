@@ -16,7 +16,6 @@ from sidecar.core.errors import ArtifactNotFoundError, PatternInvalidError
 from sidecar.core.readback import ANSWER_BYTES, READ_BACK_TOOL_NAME, fit_base64, fit_text, show
 from sidecar.core.types import ArtifactRecord, SessionKey
 from sidecar.engine.artifacts import ArtifactReader
-from sidecar.engine.searcher import PatternHit
 from sidecar.formats.base import Adapter
 
 __all__ = ["resolve_call"]
@@ -26,6 +25,7 @@ _MEDIA_TYPE_BYTES = 100
 _HIT_COUNT = 200
 _HIT_BEFORE_BYTES = 200
 _HIT_AFTER_BYTES = 600
+_HIT_STRIDE_BYTES = 500  # the next hit of a line that is shown: nearer ones are seen in what the one before shows
 _KNOWN = frozenset({"artifact_id", "start", "end", "pattern", "regex"})
 _EXAMPLE = f'{READ_BACK_TOOL_NAME}(artifact_id="<32 hex digits>", start=0, end=4096)'
 
@@ -68,7 +68,7 @@ def resolve_call(adapter: Adapter, reader: ArtifactReader, key: SessionKey, call
         asked = _read_arguments(parsed.arguments)
         text = _answer(reader, key, asked)
     except _WrongCallError as wrong:
-        return adapter.result(parsed, str(wrong), is_error=True), False
+        return adapter.result(parsed, f"Error: {wrong}", is_error=True), False
     return adapter.result(parsed, text, is_error=False), False
 
 
@@ -189,20 +189,17 @@ def _search(reader: ArtifactReader, key: SessionKey, asked: _Asked) -> str:
         want=_HIT_COUNT,
         before_bytes=_HIT_BEFORE_BYTES,
         after_bytes=_HIT_AFTER_BYTES,
+        stride_bytes=_HIT_STRIDE_BYTES,
     )
     room = ANSWER_BYTES - _HEADER_BYTES
     lines: list[str] = []
-    shown: list[PatternHit] = []
     for hit in hits:
-        if shown and hit.line == shown[-1].line and hit.start < shown[-1].start + _HIT_AFTER_BYTES // 2:
-            continue  # it can be seen in the line above
         line = f"line {hit.line + 1}, byte {hit.start}: {show(hit.text)}\n"
         room -= len(line.encode())
         if room < 0:
             after = hit.start
             break
         lines.append(line)
-        shown.append(hit)
     what = "no hit" if not lines else "1 hit" if len(lines) == 1 else f"{len(lines)} hits"
     more = "" if after is None else f"; for more, call again with start={after}"
     return f"[{_facts(record)}: {what} from byte {asked.start} on{more}.{_ignored(asked)}]\n{''.join(lines)}"

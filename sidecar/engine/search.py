@@ -64,7 +64,15 @@ class Budget:
 
 
 def scan(
-    view: ContentView, pattern: Pattern, cursor: Cursor, *, end: int, want: int, budget: Budget, is_utf8: bool
+    view: ContentView,
+    pattern: Pattern,
+    cursor: Cursor,
+    *,
+    end: int,
+    want: int,
+    budget: Budget,
+    is_utf8: bool,
+    stride_bytes: int = 0,
 ) -> tuple[list[Match], Cursor | None]:
     """Find matches that begin at or after the cursor and before `end`.
 
@@ -76,6 +84,7 @@ def scan(
         want: stop after this many.
         budget: stop when it is spent. Something is always done first, so that every call gets on.
         is_utf8: of the content.
+        stride_bytes: leave out matches that begin so near after the one before, in its line.
 
     Returns:
         Matches in order, and where to go on; None when `end` was reached.
@@ -106,6 +115,9 @@ def scan(
                 found.append(Match(line, base + start, base + past))
                 hit_line = line
             pos = past
+            if stride_bytes:
+                newline = text.find(b"\n", start, start + stride_bytes)
+                pos = max(pos, min(len(text), newline if newline >= 0 else start + stride_bytes))
             if past == start:
                 newline = text.find(b"\n", start)
                 if newline < 0:

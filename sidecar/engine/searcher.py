@@ -106,12 +106,22 @@ class Searcher:
         want: int,
         before_bytes: int,
         after_bytes: int,
+        stride_bytes: int,
     ) -> tuple[list[PatternHit], int | None]:
         """Hits in a range of one artifact."""
         pattern, _, _ = _pattern(literal, regex)
         with self._opener.open(key, record, cache_blocks=_CACHE_BLOCKS) as (view, is_utf8):
             cursor = Cursor(offset=start, line=view.line_at(start))
-            found, after = scan(view, pattern, cursor, end=end, want=want, budget=self._budget(), is_utf8=is_utf8)
+            found, after = scan(
+                view,
+                pattern,
+                cursor,
+                end=end,
+                want=want,
+                budget=self._budget(),
+                is_utf8=is_utf8,
+                stride_bytes=stride_bytes,
+            )
             hits = [PatternHit(*match, hit_text(view, match, 0, before_bytes, after_bytes)) for match in found]
         return hits, None if after is None else after.offset
 
