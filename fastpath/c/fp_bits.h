@@ -1,7 +1,8 @@
 /* Sixty-four bytes at a time: which are quotes, backslashes, control characters. The only machine-specific code of the package.
  *
  * One variant is chosen when compiling: SSE2 (part of every x86-64), NEON (part of every AArch64), else words of eight bytes (SWAR);
- * -DFASTPATH_SWAR forces the last. Bit i of a mask stands for byte i. All loads are unaligned and stay inside the 64 bytes given.
+ * -DFASTPATH_SWAR forces the last. Bit i of a mask stands for byte i. All loads are unaligned and stay inside the bytes given: 64, or FP_SHORT_BYTES for
+ * fp_stops_short, which tells quotes, backslashes and control characters of a short text in one mask.
  */
 #ifndef FP_BITS_H
 #define FP_BITS_H
@@ -13,7 +14,6 @@ typedef struct {
     uint64_t quote;     /* '"' */
     uint64_t backslash; /* '\\' */
     uint64_t control;   /* below 0x20 */
-    uint64_t simple;    /* n, t: the commonest short escapes, which need no closer look */
 } fp_masks;
 
 #if !defined(FASTPATH_SWAR) && (defined(__SSE2__) || defined(_M_X64))
@@ -37,8 +37,18 @@ static inline uint64_t fp_below_space64(const uint8_t *p) {
     const __m128i limit = _mm_set1_epi8(0x1f);
     const __m128i *v = (const __m128i *)(const void *)p;
     __m128i a = _mm_loadu_si128(v), b = _mm_loadu_si128(v + 1), c = _mm_loadu_si128(v + 2), d = _mm_loadu_si128(v + 3);
+    __m128i least = _mm_min_epu8(_mm_min_epu8(a, b), _mm_min_epu8(c, d));
+    if (!_mm_movemask_epi8(_mm_cmpeq_epi8(_mm_min_epu8(least, limit), least))) return 0; /* as good as always inside a string */
     return fp_gather(_mm_cmpeq_epi8(_mm_min_epu8(a, limit), a), _mm_cmpeq_epi8(_mm_min_epu8(b, limit), b),
                      _mm_cmpeq_epi8(_mm_min_epu8(c, limit), c), _mm_cmpeq_epi8(_mm_min_epu8(d, limit), d));
+}
+
+#define FP_SHORT_BYTES 16
+
+static inline uint64_t fp_stops_short(const uint8_t *p) {
+    const __m128i v = _mm_loadu_si128((const __m128i *)(const void *)p), limit = _mm_set1_epi8(0x1f);
+    __m128i stops = _mm_or_si128(_mm_cmpeq_epi8(v, _mm_set1_epi8('"')), _mm_cmpeq_epi8(v, _mm_set1_epi8('\\')));
+    return (uint32_t)_mm_movemask_epi8(_mm_or_si128(stops, _mm_cmpeq_epi8(_mm_min_epu8(v, limit), v)));
 }
 
 #elif !defined(FASTPATH_SWAR) && defined(__aarch64__) && defined(__ARM_NEON) && !defined(__AARCH64EB__)
@@ -65,6 +75,14 @@ static inline uint64_t fp_below_space64(const uint8_t *p) {
     const uint8x16_t limit = vdupq_n_u8(0x20);
     return fp_gather(vcltq_u8(vld1q_u8(p), limit), vcltq_u8(vld1q_u8(p + 16), limit), vcltq_u8(vld1q_u8(p + 32), limit),
                      vcltq_u8(vld1q_u8(p + 48), limit));
+}
+
+#define FP_SHORT_BYTES 16
+
+static inline uint64_t fp_stops_short(const uint8_t *p) {
+    const uint8x16_t v = vld1q_u8(p), none = vdupq_n_u8(0);
+    uint8x16_t stops = vorrq_u8(vceqq_u8(v, vdupq_n_u8('"')), vceqq_u8(v, vdupq_n_u8('\\')));
+    return fp_gather(vorrq_u8(stops, vcltq_u8(v, vdupq_n_u8(0x20))), none, none, none);
 }
 
 #else
@@ -102,6 +120,13 @@ static inline uint64_t fp_below_space64(const uint8_t *p) {
     for (int i = 0; i < 8; i++) mask |= fp_zero_bytes(fp_load_word(p + 8 * i) & UINT64_C(0xe0e0e0e0e0e0e0e0)) << (8 * i);
     return mask;
 }
+
+#define FP_SHORT_BYTES 8
+
+static inline uint64_t fp_stops_short(const uint8_t *p) {
+    const uint64_t word = fp_load_word(p), each = UINT64_C(0x0101010101010101);
+    return fp_zero_bytes(word ^ each * '"') | fp_zero_bytes(word ^ each * '\\') | fp_zero_bytes(word & each * 0xe0);
+}
 #endif
 
 static inline int fp_lowest_bit(uint64_t mask) {
@@ -117,11 +142,8 @@ static inline int fp_lowest_bit(uint64_t mask) {
 #endif
 }
 
-static inline void fp_classify(const uint8_t *p, fp_masks *masks) {
-    masks->quote = fp_eq64(p, '"');
-    masks->backslash = fp_eq64(p, '\\');
-    masks->control = fp_below_space64(p);
-    masks->simple = masks->backslash ? fp_eq64(p, 'n') | fp_eq64(p, 't') : 0;
+static inline fp_masks fp_classify(const uint8_t *p) {
+    return (fp_masks){fp_eq64(p, '"'), fp_eq64(p, '\\'), fp_below_space64(p)};
 }
 
 /* Which bytes stand escaped after a run of backslashes, other than backslashes themselves. *carry is 1 when the first byte is escaped by the

@@ -5,10 +5,13 @@
 
 #include "fp_text.h"
 
+/* Three bytes tell the keys of a dialect apart well enough; the table is sparse. */
 static uint32_t hash(const uint8_t *text, int32_t length) {
-    uint32_t value = UINT32_C(2166136261);
-    for (int32_t i = 0; i < length; i++) value = (value ^ text[i]) * UINT32_C(16777619);
-    return value ^ value >> 15;
+    if (!length) return 0;
+    uint32_t value = (uint32_t)length * 31 + text[0];
+    value = value * 31 + text[length / 2];
+    value = value * 31 + text[length - 1];
+    return value ^ value >> 7;
 }
 
 static void fill(int16_t *table, size_t count) {
@@ -106,10 +109,10 @@ void fp_grammar_field(fp_grammar *grammar, int shape, int atom, fp_field field) 
     if (field.shape >= 0) grammar->atoms[atom].descends = 1;
 }
 
-int fp_find_atom(const fp_grammar *grammar, const uint8_t *raw, int32_t length) {
+int fp_find_atom(const fp_grammar *grammar, const uint8_t *raw, int32_t length, int escaped) {
     uint8_t plain[6 * FP_ATOM_BYTES];
     if (length > 6 * FP_ATOM_BYTES) return -1; /* an escape is at most six times as long as what it stands for */
-    if (memchr(raw, '\\', (size_t)length)) {
+    if (escaped && memchr(raw, '\\', (size_t)length)) {
         const uint8_t *fault;
         length = (int32_t)fp_decode(raw, raw + length, plain, &fault);
         raw = plain;

@@ -57,7 +57,7 @@ void fp_grammar_by(fp_grammar *grammar, int shape, int atom);
 void fp_grammar_case(fp_grammar *grammar, int shape, int atom, int picked);
 void fp_grammar_field(fp_grammar *grammar, int shape, int atom, fp_field field);
 
-/* The atom of a raw text between quotes, escapes resolved, or -1. */
-int fp_find_atom(const fp_grammar *grammar, const uint8_t *raw, int32_t length);
+/* The atom of a raw text between quotes, or -1. `escaped`: escapes may be in it. */
+int fp_find_atom(const fp_grammar *grammar, const uint8_t *raw, int32_t length, int escaped);
 
 #endif

@@ -63,15 +63,6 @@ static int32_t fail_with(fp_reader *reader, int32_t position, int error) {
     return -1;
 }
 
-int32_t fp_skip_space(const fp_reader *reader, int32_t position) {
-    const uint8_t *body = reader->body;
-    int32_t end = reader->end;
-    while (position < end && body[position] <= ' ' &&
-           (body[position] == ' ' || body[position] == '\n' || body[position] == '\r' || body[position] == '\t'))
-        position++;
-    return position;
-}
-
 int32_t fp_expect(fp_reader *reader, int32_t position, uint8_t byte) {
     if (position >= reader->end || reader->body[position] != byte) return fp_fail(reader, position);
     return position + 1;
@@ -84,31 +75,42 @@ static int32_t string_rest(fp_reader *reader, int32_t position) {
     const uint8_t *p = body + position;
     uint64_t carry = 0;
     uint8_t last[64];
-    fp_masks masks;
+    reader->escaped = 0;
+    if (end - p >= FP_SHORT_BYTES) { /* most strings are keys and names */
+        uint64_t stops = fp_stops_short(p);
+        int place = stops ? fp_lowest_bit(stops) : FP_SHORT_BYTES;
+        if (stops && p[place] == '"') return position + place + 1;
+        p += place;
+    }
     for (;; p += 64) {
-        if (end - p >= 64) {
-            fp_classify(p, &masks);
-        } else {
+        const uint8_t *block = p;
+        if (end - p < 64) {
             memset(last, 0, sizeof last); /* a zero byte past the end is a control character: the loop stops there */
             memcpy(last, p, (size_t)(end - p));
-            fp_classify(last, &masks);
+            block = last;
         }
-        uint64_t escaped = masks.backslash | carry ? fp_escaped(masks.backslash, &carry) : 0;
-        uint64_t stops = (masks.quote & ~escaped) | masks.control | (escaped & ~(masks.quote | masks.simple));
+        fp_masks masks = fp_classify(block);
+        uint64_t stops = masks.quote | masks.control, escaped = 0;
+        if (masks.backslash | carry) {
+            reader->escaped = 1;
+            escaped = fp_escaped(masks.backslash, &carry);
+            stops &= ~escaped;
+            stops |= escaped & ~(masks.quote | fp_eq64(block, 'n') | fp_eq64(block, 't')); /* others are looked at one by one */
+        }
         for (; stops; stops &= stops - 1) {
             int place = fp_lowest_bit(stops);
             const uint8_t *at = p + place;
-            if (at < end && escaped >> place & 1) {
+            if (at >= end) return fp_fail(reader, reader->end);
+            if (escaped >> place & 1) {
                 uint32_t point;
                 const uint8_t *fault;
                 if (!fp_read_escape(at - 1, end, &point, &fault)) return fp_fail(reader, (int32_t)(fault - body));
-            } else if (at < end && *at == '"') {
+            } else if (*at == '"') {
                 return (int32_t)(at - body) + 1;
             } else {
-                return fp_fail(reader, at < end ? (int32_t)(at - body) : reader->end);
+                return fp_fail(reader, (int32_t)(at - body));
             }
         }
-        if (end - p < 64) return fp_fail(reader, reader->end); /* not reached: the padding has stopped the loop */
     }
 }
 
@@ -256,9 +258,10 @@ int32_t fp_read_value(fp_reader *reader, int32_t position, int depth, fp_tape *t
         if (top->object) {
             key_start = position;
             position = fp_read_key(reader, position, &key_end);
+            int key_escaped = reader->escaped;
             if (position < 0) return -1;
             if (wanted && grammar) {
-                atom = fp_find_atom(grammar, body + key_start + 1, key_end - key_start - 2);
+                atom = fp_find_atom(grammar, body + key_start + 1, key_end - key_start - 2, key_escaped);
                 if (prune) {
                     wanted = atom >= 0 && grammar->atoms[atom].used;
                     leaf = wanted && !grammar->atoms[atom].descends;
@@ -271,7 +274,7 @@ int32_t fp_read_value(fp_reader *reader, int32_t position, int depth, fp_tape *t
 }
 
 int fp_read_span(fp_reader *reader, const uint8_t *body, int32_t start, int32_t end, fp_tape *tape, const fp_grammar *grammar) {
-    *reader = (fp_reader){body, end, 0, FP_OK, 0};
+    *reader = (fp_reader){body, end, 0, FP_OK, 0, 0};
     int32_t after = fp_read_value(reader, fp_skip_space(reader, start), 0, tape, grammar, 0);
     if (after < 0) return reader->error;
     after = fp_skip_space(reader, after);

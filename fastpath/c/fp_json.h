@@ -51,13 +51,21 @@ typedef struct {
     int32_t value_count;
     int error; /* FP_OK or what went wrong */
     int32_t offset;
+    int escaped; /* the string read last has escapes */
 } fp_reader;
 
 int fp_tape_init(fp_tape *tape, const fp_grammar *grammar); /* grammar may be NULL; FP_OK or FP_NO_MEMORY */
 void fp_tape_free(fp_tape *tape);
 
 /* Offset of the next byte that is not white space; may be the end. */
-int32_t fp_skip_space(const fp_reader *reader, int32_t position);
+static inline int32_t fp_skip_space(const fp_reader *reader, int32_t position) {
+    while (position < reader->end) {
+        uint8_t byte = reader->body[position];
+        if (byte > ' ' || (byte != ' ' && byte != '\n' && byte != '\r' && byte != '\t')) break;
+        position++;
+    }
+    return position;
+}
 
 /* Offset after the string, colon or byte that must stand at position; -1 and reader->error otherwise. */
 int32_t fp_read_string(fp_reader *reader, int32_t position);

@@ -37,7 +37,7 @@ static int pick(const context *c, int32_t node, int shape) {
         int picked = grammar->shapes[shape].default_shape;
         for (int32_t i = node + 1; i < nodes[node].next; i = nodes[i].next) {
             if (nodes[i].atom != by || nodes[i].type != FP_STRING || nodes[i].flags & FP_SHADOWED) continue;
-            int atom = fp_find_atom(grammar, c->body + nodes[i].start + 1, nodes[i].end - nodes[i].start - 2);
+            int atom = fp_find_atom(grammar, c->body + nodes[i].start + 1, nodes[i].end - nodes[i].start - 2, 1);
             int found = atom < 0 ? -1 : grammar->case_of[(size_t)shape * (size_t)grammar->atom_capacity + (size_t)atom];
             if (found >= 0) picked = found;
         }

@@ -29,15 +29,14 @@ static void *grow(void *rows, int32_t count, int32_t *capacity, size_t size) {
 }
 
 static int has_high_byte(const uint8_t *p, int32_t size) {
-    uint64_t any = 0, word;
+    uint64_t any[4] = {0}, words[4];
     int32_t i = 0;
-    for (; i + 8 <= size; i += 8) {
-        memcpy(&word, p + i, 8);
-        any |= word;
+    for (; i + 32 <= size; i += 32) {
+        memcpy(words, p + i, 32);
+        for (int k = 0; k < 4; k++) any[k] |= words[k];
     }
-    for (; i < size; i++) any |= p[i];
-    /* The rest above was or-ed into the lowest byte, which is one of the eight whatever the byte order. */
-    return (any & UINT64_C(0x8080808080808080)) != 0;
+    for (; i < size; i++) any[0] |= p[i]; /* into one of the word's eight bytes, whatever the byte order */
+    return ((any[0] | any[1] | any[2] | any[3]) & UINT64_C(0x8080808080808080)) != 0;
 }
 
 static int size_class(int kind) {
@@ -116,7 +115,7 @@ static int32_t read_member(root *r, int32_t position) {
     int32_t key_end;
     int32_t start = fp_read_key(&r->reader, position, &key_end);
     if (start < 0) return -1;
-    int atom = fp_find_atom(grammar, r->reader.body + position + 1, key_end - position - 2);
+    int atom = fp_find_atom(grammar, r->reader.body + position + 1, key_end - position - 2, 1);
     int meaning = atom < 0 ? FP_ROOT_NONE : grammar->atoms[atom].root;
     fp_member *members = grow(scan->members, scan->member_count, &scan->member_capacity, sizeof *members);
     if (!members) return fail(r, position, FP_NO_MEMORY);
@@ -277,7 +276,7 @@ static void measure(fp_scan *scan, const fp_grammar *grammar, int32_t size, int3
 
 int fp_scan_run(fp_scan *scan, const fp_grammar *grammar, const uint8_t *body, int32_t size, const fp_scan *previous,
                 const uint8_t *previous_body, int32_t previous_size) {
-    root r = {scan, grammar, {body, size, 0, FP_OK, 0}, {0}, {0}, INT16_MAX, -1};
+    root r = {scan, grammar, {body, size, 0, FP_OK, 0, 0}, {0}, {0}, INT16_MAX, -1};
     scan->history_member = scan->history_start = scan->history_end = -1;
     if (fp_tape_init(&r.tape, grammar)) {
         fail(&r, 0, FP_NO_MEMORY);
