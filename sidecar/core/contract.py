@@ -1,7 +1,8 @@
 """What every operation preserves, as data, and the check of it on every finished body.
 
-PRESERVES is the table; `check_finished` holds a finished body against it, always, before the body leaves. It reads the finished body anew:
-nothing that planned the edits is trusted. What is byte-equal outside the edits needs no further look, so the cost follows the edits.
+PRESERVES is the table; `check_finished` holds a finished body against it, always, before the body leaves. It reads the finished
+body anew: nothing that planned the edits is trusted. What is byte-equal outside the edits needs no further look, so the cost
+follows the edits.
 """
 
 from __future__ import annotations

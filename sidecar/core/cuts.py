@@ -1,7 +1,8 @@
 """Candidates: values of a body that could leave it, and what would stand in their place.
 
-Finding a candidate costs a look at spans; building one decodes and hashes its content and writes its stub, so only those that the
-ladder reaches are built. Which may go is said here (kinds, sizes, what is never touched); which do go, and in what order, in `fit.py`.
+Finding a candidate costs a look at spans; building one decodes and hashes its content and writes its stub, so only those that
+the ladder reaches are built. Which may go is said here (kinds, sizes, what is never touched); which do go, and in what order,
+in `fit.py`.
 """
 
 from __future__ import annotations
@@ -13,12 +14,21 @@ from fastpath import Item, Kind, Part, PartFlag, Role, ValueType, decode_string,
 from sidecar.core.artifacts import build_artifact
 from sidecar.core.paths import path_at, raw_path
 from sidecar.core.stubs import ARGUMENTS_MIN_BYTES, RESULT_MIN_BYTES, StubFacts, stub_text
-from sidecar.core.types import ArtifactRecord, CallKey, Encoding, Path, ReductionKind
+from sidecar.core.types import ArtifactRecord, Encoding, Path, ReductionKind
 from sidecar.core.units import Call
 from sidecar.formats.base import Adapter
 from sidecar.formats.spelling import style_of
 
-__all__ = ["Built", "Candidate", "argument_candidates", "build", "media_candidates", "reasoning_candidates", "result_candidates", "text_of"]
+__all__ = [
+    "Built",
+    "Candidate",
+    "argument_candidates",
+    "build",
+    "media_candidates",
+    "reasoning_candidates",
+    "result_candidates",
+    "text_of",
+]
 
 STUB_BYTES = 160
 MEDIA_MIN_BYTES = 1024
@@ -51,11 +61,7 @@ class Built(NamedTuple):
 
 
 def _top_results(parts: Sequence[Part], item: Item) -> list[int]:
-    return [
-        index
-        for index in range(item.first_part, item.first_part + item.part_count)
-        if parts[index].kind == Kind.RESULT
-    ]
+    return [index for index in range(item.first_part, item.first_part + item.part_count) if parts[index].kind == Kind.RESULT]
 
 
 def result_candidates(
@@ -67,7 +73,7 @@ def result_candidates(
     taken: set[Path],
     min_bytes: int = RESULT_MIN_BYTES,
 ) -> Iterator[Candidate]:
-    """Values of one result: every large string in it, in whatever field, media apart; or its payload whole when it is many small ones.
+    """Values of one result: every large string in it, in whatever field, media apart; or its payload whole when many are small.
 
     Args:
         body: as it came.
@@ -114,7 +120,12 @@ def result_candidates(
 
 
 def media_candidates(
-    adapter: Adapter, body: bytes, items: Sequence[Item], parts: Sequence[Part], item_index: int, call_of: Callable[[int], Call | None]
+    adapter: Adapter,
+    body: bytes,
+    items: Sequence[Item],
+    parts: Sequence[Part],
+    item_index: int,
+    call_of: Callable[[int], Call | None],
 ) -> Iterator[Candidate]:
     """Media of one item whose data stands in the body itself."""
     item = items[item_index]
@@ -161,7 +172,8 @@ def reasoning_candidates(
 ) -> list[Candidate]:
     """All reasoning of one turn; empty when any of it cannot go.
 
-    Where reasoning goes with its element, an item that would be left without content keeps it. Where it is blanked, only strings can be.
+    Where reasoning goes with its element, an item that would be left without content keeps it. Where it is blanked, only
+    strings can be.
     """
     found: list[Candidate] = []
     for index in indices:
@@ -197,7 +209,6 @@ def build(
     came_from: str,
     with_preview: bool,
     create_ms: int,
-    call: CallKey | None,
 ) -> Built | None:
     """Decode, hash, and write what would stand in a candidate's place. None when that would not be smaller, or cannot be.
 
@@ -214,7 +225,6 @@ def build(
         came_from: artifact id, when the result is itself a read-back.
         with_preview: results get head and tail.
         create_ms: now.
-        call: its key.
     """
     value = body[candidate.start : candidate.end]
     is_string = value[:1] == b'"'

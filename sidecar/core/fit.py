@@ -1,15 +1,16 @@
 """When Fit cuts and what: the ladder, planned in one pass, oldest first, so that a cached prefix is broken once.
 
-Steps, each down to the target: 1. results over the externalize limit, in the first call in which their unit is settled, wherever they
-stand; 2. outside the tail: settled results and media; 3. only if still over: large arguments of settled calls, and reasoning, a whole
-turn's at a time and only where the dialect lets it go; 4. only for a hard limit, or when the tail alone is over the target: results in the
-tail, largest first, with a preview.
+Steps, each down to the target: 1. results over the externalize limit, in the first call in which their unit is settled,
+wherever they stand; 2. outside the tail: settled results and media; 3. only if still over: large arguments of settled calls,
+and reasoning, a whole turn's at a time and only where the dialect lets it go; 4. only for a hard limit, or when the tail alone
+is over the target: results in the tail, largest first, with a preview.
 
-Never: system, developer and user text, the newest user media, unsettled units, pinned calls and tools, the read-back tool's output while in
-the tail, a part that carries a signature. Media leave on step 2 at the earliest: on arrival they have not been seen yet.
+Never: system, developer and user text, the newest user media, unsettled units, pinned calls and tools, the read-back tool's
+output while in the tail, a part that carries a signature. Media leave on step 2 at the earliest: on arrival they have not been
+seen yet.
 
-Pure: what a candidate becomes is built by a callback; no I/O, no clock. Cutting goes on past the target until min_saving is reached: few,
-deep cuts are the cheaper ones, and a body over its limit is not left there because the limit is near.
+Pure: what a candidate becomes is built by a callback; no I/O, no clock. Cutting goes on past the target until min_saving is
+reached: few, deep cuts are the cheaper ones, and a body over its limit is not left there because the limit is near.
 """
 
 from __future__ import annotations
@@ -167,9 +168,7 @@ def _old_content(view: FitView, first_tail: int, tail_item: int) -> list[Candida
             owner = _owner_part(view, candidate)
             if candidate.path in taken or any(candidate.path[: len(path)] == path for path in taken):
                 continue
-            if owner >= 0 and owner in free:
-                found.append(candidate)
-            elif owner < 0 and view.items[at].role == Role.USER and at != newest_user_media:
+            if owner >= 0 and owner in free or owner < 0 and view.items[at].role == Role.USER and at != newest_user_media:
                 found.append(candidate)
     found.sort(key=lambda candidate: candidate.start)
     return found
@@ -325,17 +324,15 @@ def blockers(view: FitView, plan: FitPlan) -> list[Blocked]:
     pinned: set[int] = set()
     for unit in view.units:
         for call in unit.calls:
-            at = {call.item, *(view.parts[index].item for index in call.results)}
+            touched = {call.item, *(view.parts[index].item for index in call.results)}
             if not unit.settled:
-                unsettled |= at
+                unsettled |= touched
             if view.pinned(call):
-                pinned |= at
+                pinned |= touched
     saved: dict[int, int] = dict(view.cut_spans)
     for cut in plan.cuts:
         saved[cut.candidate.item] = saved.get(cut.candidate.item, 0) + cut.saved_bytes
-    found = [
-        Blocked(-1, size, reason) for size, reason in zip(view.envelope_bytes, ("SYSTEM", "TOOLS"), strict=True) if size
-    ]
+    found = [Blocked(-1, size, reason) for size, reason in zip(view.envelope_bytes, ("SYSTEM", "TOOLS"), strict=True) if size]
     for at, item in enumerate(view.items):
         size = item.end - item.start - saved.get(at, 0)
         if at in unsettled:

@@ -1,8 +1,8 @@
 """Limits and presets: from what was given to what is in force.
 
-What is given holds until given again; what never was takes the preset's value. MINIMAL's and BALANCED's bytes are shares of soft_bytes.
-The numbers come from replaying real sessions with prompt-cache prices: shallow cuts break the provider's cached prefix often and can
-cost more than doing nothing; few, deep cuts are the cheapest. No clock and no I/O in this file.
+What is given holds until given again; what never was takes the preset's value. MINIMAL's and BALANCED's bytes are shares of
+soft_bytes. The numbers come from replaying real sessions with prompt-cache prices: shallow cuts break the provider's cached
+prefix often and can cost more than doing nothing; few, deep cuts are the cheapest. No clock and no I/O in this file.
 """
 
 from __future__ import annotations
@@ -97,7 +97,9 @@ def check_given(given: LimitsGiven) -> None:
         lowest = 1024 if name == "soft_bytes" else 1 if name in ("window_tokens", "hard_bytes") else 0
         if value < lowest:
             raise InvalidFieldError(
-                f"limits.{name} is {value}; it must be at least {lowest}", hint="leave it out for the preset's value", field=f"limits.{name}"
+                f"limits.{name} is {value}; it must be at least {lowest}",
+                hint="leave it out for the preset's value",
+                field=f"limits.{name}",
             )
 
 

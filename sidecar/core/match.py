@@ -1,9 +1,9 @@
 """Whose item is it: which raw item of the session each item of a body is.
 
-An agent may keep its raw history and send it each time, or adopt the fitted body; both work, also mixed. A body is aligned with the
-session's current branch in order, leftmost: by raw items and by items as they were sent. What matches nothing there is looked for among
-the session's other items (an older branch comes back), else it is new. Identity is the digest of the canonical form; the looser form
-counts only at the very position where an item is expected.
+An agent may keep its raw history and send it each time, or adopt the fitted body; both work, also mixed. A body is aligned with
+the session's current branch in order, leftmost: by raw items and by items as they were sent. What matches nothing there is
+looked for among the session's other items (an older branch comes back), else it is new. Identity is the digest of the canonical
+form; the looser form counts only at the very position where an item is expected.
 
 Pure: no I/O. What must change together: `Known.add_*` with `engine/session.py`, which keeps it.
 """

@@ -1,7 +1,7 @@
 """Paths inside an item: where a value of the raw item stands in the item as a client sends it, and back.
 
-Two things move a value between the raw item and another form of the same item: elements that a record left out, and clients that write a
-string content as a list of one text block or the other way round.
+Two things move a value between the raw item and another form of the same item: elements that a record left out, and clients
+that write a string content as a list of one text block or the other way round.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ def find(body: bytes, start: int, path: Path, removed: Iterable[Path] = (), *, i
 def removal_spans(body: bytes, start: int, paths: Iterable[Path]) -> dict[Path, tuple[int, int]]:
     """Spans to delete so that array elements are gone and the commas between what stays are right.
 
-    The leading run of a list goes with the commas behind it, every other element with the comma before it; so spans never overlap.
+    The leading run of a list goes with the commas behind it, every other element with the comma before it; so spans never
+    overlap.
 
     Args:
         body: what holds the item.
@@ -66,7 +67,7 @@ def removal_spans(body: bytes, start: int, paths: Iterable[Path]) -> dict[Path, 
     """
     lists: dict[Path, set[int]] = {}
     for path in paths:
-        lists.setdefault(path[:-1], set()).add(int(path[-1]))  # type: ignore[arg-type]
+        lists.setdefault(path[:-1], set()).add(int(path[-1]))
     spans: dict[Path, tuple[int, int]] = {}
     for parent, gone in lists.items():
         lead = 0

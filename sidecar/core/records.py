@@ -1,7 +1,7 @@
 """Records applied to a body: the edits that make a projection out of raw items.
 
-A projection is a pure function of the raw items and the records: what limits, pins or usage a call brings shapes new records only.
-An item that comes as it was sent already holds its older records; only newer ones are applied to it.
+A projection is a pure function of the raw items and the records: what limits, pins or usage a call brings shapes new records
+only. An item that comes as it was sent already holds its older records; only newer ones are applied to it.
 """
 
 from __future__ import annotations

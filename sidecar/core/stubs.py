@@ -1,11 +1,11 @@
 """Stub texts: one line of quoted facts that says what left the body and how to read it, then a preview where there is room.
 
-Foreign text in a stub (tool names, arguments, previews) is quoted, capped, and cannot close the quote or imitate our own line: control
-characters and our fence are escaped. Texts only; how they are spelled in a dialect is its adapter's.
+Foreign text in a stub (tool names, arguments, previews) is quoted, capped, and cannot close the quote or imitate our own line:
+control characters and our fence are escaped. Texts only; how they are spelled in a dialect is its adapter's.
 
-Sizes: a stub without preview takes about 160 bytes, for arguments about 120; results that leave on arrival or from the tail keep 1.5 KiB of
-head and 0.5 KiB of tail. In a session of 400 calls the stubs themselves are what fills the body: with 300 bytes a stub the replay of real
-sessions cost 0.70 of sending raw, with these 0.68 (`trimtab replay`, preset balanced).
+Sizes: a stub without preview takes about 160 bytes, for arguments about 120; results that leave on arrival or from the tail
+keep 1.5 KiB of head and 0.5 KiB of tail. In a session of 400 calls the stubs themselves are what fills the body: with 300 bytes
+a stub the replay of real sessions cost 0.70 of sending raw, with these 0.68 (`trimtab replay`, preset balanced).
 """
 
 from __future__ import annotations

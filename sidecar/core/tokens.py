@@ -1,7 +1,7 @@
 """Token counts: reported, carried forward, or estimated so that they err high. Unknown stays unknown.
 
-A count that was not measured is absent, not zero. `estimate_tokens` may be wrong and errs high: two bytes a token for text, one byte a
-token for long unbroken runs (base64, minified data), a fixed charge for each medium, whose base64 is not text.
+A count that was not measured is absent, not zero. `estimate_tokens` may be wrong and errs high: two bytes a token for text, one
+byte a token for long unbroken runs (base64, minified data), a fixed charge for each medium, whose base64 is not text.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from sidecar.core.types import UsageFigures
 __all__ = ["BYTES_PER_TOKEN_LOW", "MEDIA_TOKENS", "Ratio", "cache_lost", "estimate_tokens"]
 
 BYTES_PER_TOKEN_LOW = 2.0
-"""Bytes a token at the least, for text. Measured tokenizers give 3 to 4.5 for English and code and about 2.5 to 3 for CJK in UTF-8."""
+"""Bytes a token at the least, for text. Tokenizers give 3 to 4.5 for English and code, 2.5 to 3 for CJK in UTF-8."""
 
 MEDIA_TOKENS = 1600
 """Charge for one image or page. Providers charge about 1,600 for a full-size image, whatever its bytes."""

@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 Path = tuple[bytes | int, ...]
-"""Where a value stands inside an item: member keys (decoded) and element indices, from the item's root, as the raw item has them."""
+"""Where a value stands in a raw item: member keys (decoded) and element indices, from the item's root."""
 
 
 class Format(IntEnum):
@@ -316,8 +316,8 @@ class ArtifactSource(msgspec.Struct, frozen=True):
 class Envelope(msgspec.Struct, frozen=True):
     """Everything in a body that is not the history array, with places for what is stored apart.
 
-    `rest` is the body without the values at `holes`; each hole is (offset in rest, which), in order, which being "history", "system"
-    or "tools". `system` and `tools` are the values that belong there, in order of occurrence.
+    `rest` is the body without the values at `holes`; each hole is (offset in rest, which), in order, which being "history",
+    "system" or "tools". `system` and `tools` are the values that belong there, in order of occurrence.
     """
 
     rest: bytes

@@ -1,8 +1,9 @@
 """Units: what is kept or retired whole, and whether it is settled.
 
-A unit is one turn (the item, or run of items, of one model answer) with all its calls, all their results and the reasoning bound to it.
-A result belongs to a call of the newest turn before it by id, and by order where ids are missing; ids repeat between turns, can be empty
-and can be missing, so an id alone never decides. A result that answers nothing belongs to no unit and is never touched.
+A unit is one turn (the item, or run of items, of one model answer) with all its calls, all their results and the reasoning
+bound to it. A result belongs to a call of the newest turn before it by id, and by order where ids are missing; ids repeat
+between turns, can be empty and can be missing, so an id alone never decides. A result that answers nothing belongs to no unit
+and is never touched.
 
 A unit is settled when each call has its final result and no receipt says otherwise.
 """

@@ -86,7 +86,8 @@ def common_prefix(one: bytes, other: bytes) -> int:
 def same_envelope(one: Scan, other: Scan) -> bool:
     """Outside of the history the two bodies are byte-equal."""
     return (
-        one.body[: one.history[0]] == other.body[: other.history[0]] and one.body[one.history[1] :] == other.body[other.history[1] :]
+        one.body[: one.history[0]] == other.body[: other.history[0]]
+        and one.body[one.history[1] :] == other.body[other.history[1] :]
     )
 
 

@@ -1,6 +1,7 @@
 """What an edge hands the engine and gets back: the proto's messages as plain values, so that the engine knows no protobuf.
 
-Calls are named here as callers name them (`CallRef`: id, or position on the current branch); inside, `CallKey` names them for ever.
+Calls are named here as callers name them (`CallRef`: id, or position on the current branch); inside, `CallKey` names them for
+ever.
 """
 
 from __future__ import annotations

@@ -64,9 +64,15 @@ class Refs:
         """
         if ref.item_index is not None:
             found = self._calls.get((ref.item_index, ref.call_index or 0))
-            if found is None and ref.call_index is None and ref.call_id:
-                found = next((c for c in self._calls.values() if c.item == ref.item_index and _is(c, ref.call_id)), None)
-            elif found is not None and ref.call_index is None and ref.call_id and not _is(found, ref.call_id):
+            if (
+                found is None
+                and ref.call_index is None
+                and ref.call_id
+                or found is not None
+                and ref.call_index is None
+                and ref.call_id
+                and not _is(found, ref.call_id)
+            ):
                 found = next((c for c in self._calls.values() if c.item == ref.item_index and _is(c, ref.call_id)), None)
             if found is not None and ref.call_id and not _is(found, ref.call_id):
                 found = None
@@ -88,7 +94,8 @@ class Refs:
         if ref.item_index is not None:
             if not 0 <= ref.item_index < len(self._numbers):
                 raise InvalidFieldError(
-                    f"{field}.item_index is {ref.item_index}; the history has {len(self._numbers)} items", field=f"{field}.item_index"
+                    f"{field}.item_index is {ref.item_index}; the history has {len(self._numbers)} items",
+                    field=f"{field}.item_index",
                 )
             return Source(number=self._numbers[ref.item_index])
         return Source(artifact_id=ref.artifact_id, note=ref.note)

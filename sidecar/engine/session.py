@@ -1,7 +1,7 @@
 """A session in memory: what is durable, plus what is queued to become so.
 
-Memory never runs ahead of what a reply says: a revision is told only after its batch was flushed. When a queued batch fails, the whole
-session is dropped and loaded again from the store, which is the only truth.
+Memory never runs ahead of what a reply says: a revision is told only after its batch was flushed. When a queued batch fails,
+the whole session is dropped and loaded again from the store, which is the only truth.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class Session:
         self.branch = list(numbers)
 
     def chain_of(self, numbers: Sequence[int], digest_of: Callable[[int], bytes]) -> bytes:
-        """History digest of a list of items: equal for equal histories. What it shares with the branch at its front is not hashed again."""
+        """History digest of items: equal for equal histories. The front that it shares with the branch is not hashed again."""
         same = 0
         for old, new in zip(self.branch, numbers, strict=False):
             if old != new:

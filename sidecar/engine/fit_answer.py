@@ -1,0 +1,154 @@
+"""The answer of Fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from fastpath import Kind, Scan
+from sidecar.core.contract import Placed
+from sidecar.core.cuts import Built
+from sidecar.core.fit import FitPlan, FitView, blockers
+from sidecar.core.records import Applied
+from sidecar.core.tokens import estimate_tokens
+from sidecar.core.types import ReadBack
+from sidecar.engine.answer import applied_reduction, common_prefix, pressure, totals_of, view_of
+from sidecar.engine.commit import Change
+from sidecar.engine.messages import (
+    Advice,
+    Blocker,
+    FitOutcome,
+    FitResult,
+    HistoryMatch,
+    KeptReason,
+    Note,
+    Reduction,
+    TokenBasis,
+)
+
+if TYPE_CHECKING:
+    from sidecar.engine.fit_call import FitCall
+
+__all__ = ["answer"]
+
+
+def answer(
+    call: FitCall,
+    applied: Sequence[Applied],
+    placed: Sequence[Placed],
+    view: FitView,
+    plan: FitPlan,
+    change: Change,
+    after: Scan,
+    previous: bytes,
+    durable: bool,
+    revision: int,
+) -> FitResult:
+    """Put it together.
+
+    Args:
+        call: of Fit.
+        applied: records of old at work in the body.
+        placed: all edits.
+        view: what the ladder saw.
+        plan: what it chose.
+        change: what is kept.
+        after: the finished body.
+        previous: the body answered before.
+        durable: all raw items are flushed.
+        revision: that is durable.
+    """
+    body = after.body
+    given, session, intake, limits = call.given, call.session, call.intake, call.limits
+    if limits.hard_bytes is not None and len(body) > limits.hard_bytes:
+        outcome = FitOutcome.CANNOT_FIT
+    elif len(body) > limits.soft_bytes:
+        outcome = FitOutcome.OVER
+    else:
+        outcome = FitOutcome.FITTED if placed else FitOutcome.UNCHANGED
+    old = [(intake.items[a.item].start if a.edit is None else a.edit.start, applied_reduction(a, call.refs)) for a in applied]
+    new = _new_reductions(call, plan.cuts, placed)
+    both = sorted((*old, *new), key=lambda pair: pair[0])
+    listed = both if given.list_applied else new
+    artifacts = {} if given.dry_run else {artifact.artifact_id: artifact for artifact in (cut.artifact for cut in plan.cuts)}
+    views = [
+        view_of(artifacts[source.artifact_id], source, call.refs.ref_of(source.call), intake.numbers.index(source.number))
+        for source in change.sources
+        if source.artifact_id in artifacts
+    ]
+    blocked = blockers(view, plan) if outcome in (FitOutcome.OVER, FitOutcome.CANNOT_FIT) else []
+    numbers = set(intake.numbers)
+    alignment = intake.alignment
+    tokens = _tokens(call, len(given.body), intake.scan), _tokens(call, len(body), after)
+    notes = list(call.notes)
+    if tokens[1][1] is not TokenBasis.CALIBRATED:
+        notes.append(
+            Note("TOKENS_UNKNOWN", "no usage was told: byte limits act, and limits in tokens by an estimate that errs high")
+        )
+    return FitResult(
+        outcome=outcome,
+        body=b"" if given.dry_run or not placed else body,
+        before=pressure(intake.scan.sizes, *tokens[0]),
+        after=pressure(after.sizes, *tokens[1]),
+        reductions=tuple(reduction for _, reduction in sorted(listed, key=lambda pair: pair[0])),
+        totals=totals_of(reduction for _, reduction in both),
+        artifacts=tuple(views),
+        advice=_advice(call, plan, len(body)),
+        blockers=tuple(Blocker(each.item, each.size_bytes, each.reason) for each in blocked),
+        notes=tuple(notes),
+        match=HistoryMatch(
+            alignment.matched_count,
+            intake.rewritten_count,
+            alignment.new_count,
+            alignment.diverged_at if session.branch or alignment.diverged_at is not None else None,
+            sum(len(records) for number, records in session.records.items() if number not in numbers),
+        ),
+        revision=revision,
+        item_count=len(intake.items),
+        history_digest=_history_digest(call),
+        stable_prefix_bytes=common_prefix(body, previous),
+        journal_durable=durable,
+        read_back_tool_name="" if call.read_back is ReadBack.NONE else call.read_tool,
+        effective_limits=limits.shown(),
+    )
+
+
+def _new_reductions(call: FitCall, cuts: Sequence[Built], placed: Sequence[Placed]) -> list[tuple[int, Reduction]]:
+    edits = {(each.item, each.edit.start): each.edit for each in placed}
+    found = []
+    for cut in cuts:
+        candidate = cut.candidate
+        ref = None if candidate.call is None else call.refs.ref_of(call.refs.key_of(candidate.call))
+        edit = edits.get((candidate.item, candidate.start))
+        saved = cut.saved_bytes if edit is None else edit.end - edit.start - len(edit.data)
+        found.append((candidate.start, Reduction(candidate.kind, candidate.item, ref, cut.artifact.artifact_id, "", saved)))
+    return found
+
+
+def _tokens(call: FitCall, size_bytes: int, scanned: Scan) -> tuple[int | None, TokenBasis]:
+    ratio = call.session.ratio
+    if ratio.known:
+        return ratio.tokens_of(size_bytes), TokenBasis.CALIBRATED
+    if call.limits.window_tokens is None and not call.limits.keep_result_bytes:
+        return None, TokenBasis.UNKNOWN  # not zero
+    media = sum(1 for part in scanned.parts() if part.kind == Kind.MEDIA)
+    return estimate_tokens(scanned.body, scanned.sizes.media, media), TokenBasis.ESTIMATED
+
+
+def _advice(call: FitCall, plan: FitPlan, size_bytes: int) -> Advice:
+    if size_bytes <= call.limits.soft_bytes:
+        reason = KeptReason.NO_PRESSURE
+    elif not plan.unit_count:
+        reason = KeptReason.NO_CANDIDATE
+    elif plan.range_bytes < call.limits.compact_min_saving_bytes:
+        reason = KeptReason.LOW_BENEFIT
+    else:
+        return Advice(True, plan.unit_count, plan.range_bytes)
+    return Advice(False, plan.unit_count, plan.range_bytes, reason)
+
+
+def _history_digest(call: FitCall) -> bytes:
+    new = {item.meta.number: item.meta.digest for item in call.intake.new_items}
+    return call.session.chain_of(
+        call.intake.numbers, lambda number: new[number] if number in new else call.session.metas[number].digest
+    )

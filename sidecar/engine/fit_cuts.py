@@ -1,0 +1,135 @@
+"""The ladder's view of a body, and the stubs it asks for: where core's decisions meet the session and the store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from fastpath import Kind
+from sidecar.core.artifacts import find_artifact_id
+from sidecar.core.cuts import Built, Candidate, build, text_of
+from sidecar.core.fit import FitView
+from sidecar.core.readback import READ_BACK_TOOL_NAME
+from sidecar.core.records import Applied, removals
+from sidecar.core.stubs import FENCE
+from sidecar.core.tokens import cache_lost
+from sidecar.core.types import Path, UsageFigures
+from sidecar.core.units import Call
+
+if TYPE_CHECKING:
+    from sidecar.engine.fit_call import FitCall
+
+__all__ = ["Cutter"]
+
+
+class Cutter:
+    """Builds cuts for one call of Fit."""
+
+    def __init__(self, call: FitCall) -> None:
+        """For a body that is taken in."""
+        self._call = call
+        self._own = {READ_BACK_TOOL_NAME, call.read_tool}
+
+    def view(
+        self,
+        applied: Sequence[Applied],
+        taken: dict[int, set[Path]],
+        base: int,
+        usage: UsageFigures | None,
+    ) -> FitView:
+        """What the ladder sees.
+
+        Args:
+            applied: records at work in the body.
+            taken: by item, paths in the body that they replaced.
+            base: size of the body with them applied.
+            usage: what the provider reported for the request before.
+        """
+        fit = self._call
+        session, intake = fit.session, fit.intake
+        tools = {pin.tool_name for pin in fit.pins if pin.call is None}
+        calls = {(pin.call.number, pin.call.call_index) for pin in fit.pins if pin.call is not None}
+
+        def pinned(call: Call) -> bool:
+            return (intake.numbers[call.item], call.call_index) in calls or (bool(tools) and self.tool_name(call) in tools)
+
+        saved: dict[int, int] = {}
+        for each in applied:
+            if each.edit is not None:
+                saved[each.item] = saved.get(each.item, 0) + each.edit.end - each.edit.start - len(each.edit.data)
+        fresh = {at for at, match in enumerate(intake.alignment.items) if match.number < 0}
+        changed = {receipt.call.number for receipt in fit.new_receipts}
+        fresh |= {at for at, number in enumerate(intake.numbers) if number in changed}
+        idle = fit.now_ms - session.last_ms if session.last_ms else 0
+        scanned = intake.scan
+        return FitView(
+            fit.adapter,
+            fit.given.body,
+            intake.items,
+            intake.parts,
+            intake.units,
+            fit.limits,
+            base,
+            saved,
+            taken,
+            fresh,
+            pinned,
+            lambda call: self.tool_name(call) in self._own,
+            cache_lost(usage, idle, fit.limits.cache_ttl_ms),
+            session.head.floor_bytes,
+            fit.can_cut,
+            self._build,
+            (sum(end - start for start, end in scanned.system), sum(end - start for start, end in scanned.tools)),
+        )
+
+    def tool_name(self, call: Call) -> str:
+        """Name of the tool that was called."""
+        return text_of(self._call.given.body, call.part.name_start, call.part.name_end)
+
+    def _build(self, candidate: Candidate, with_preview: bool) -> Built | None:
+        fit = self._call
+        session, intake = fit.session, fit.intake
+        number = intake.numbers[candidate.item]
+        records = session.records.get(number, [])
+        removed = removals(records, intake.alignment.items[candidate.item].record_count)
+        raw = intake.raws.get(number)
+        if raw is None:
+            raw = intake.raws[number] = session.raw(fit.engine.store, number)
+        call = candidate.call
+        asked = "" if call is None else text_of(fit.given.body, call.part.payload_start, call.part.payload_end)
+        tool = "" if call is None else self.tool_name(call)
+        came_from = ""
+        if tool and tool in self._own:
+            came_from = find_artifact_id(asked) or ""
+            came_from = came_from if came_from in session.artifact_ids else ""
+        return build(
+            fit.adapter,
+            fit.given.body,
+            candidate,
+            raw=raw,
+            number=number,
+            removed=removed,
+            tool_name=tool,
+            asked=asked,
+            read_tool=fit.read_tool,
+            came_from=came_from,
+            with_preview=with_preview,
+            create_ms=fit.now_ms,
+        )
+
+    def note_stubs(self) -> None:
+        """A new call that copies one of our stubs into its arguments would act on a stub as if it were content."""
+        fit, intake = self._call, self._call.intake
+        fence = FENCE.encode()
+        for at in intake.new_at:
+            item = intake.items[at]
+            for part in intake.parts[item.first_part : item.first_part + item.part_count]:
+                if part.kind != Kind.CALL or part.payload_start < 0:
+                    continue
+                payload = fit.given.body[part.payload_start : part.payload_end]
+                if fence in payload:
+                    found = find_artifact_id(payload.decode("utf-8", "replace"))
+                    if found is not None and found in fit.session.artifact_ids:
+                        fit.note(
+                            "STUB_IN_CALL", f"item {at}: a call's arguments hold the stub of artifact {found}, not its content"
+                        )
