@@ -10,7 +10,7 @@ client may fill); the docs of the web search tool for encrypted_content. The rul
 
 from __future__ import annotations
 
-from fastpath import Code, Edit, Field, Grammar, GrammarSpec, Kind, Role, Scan, Shape
+from fastpath import Code, Edit, Field, Grammar, GrammarSpec, Item, Kind, Part, Role, Scan, Shape
 from sidecar.core.errors import MalformedBodyError
 from sidecar.core.readback import READ_BACK_TOOL_DESCRIPTION, READ_BACK_TOOL_NAME, READ_BACK_TOOL_SCHEMA
 from sidecar.core.types import Format, ReductionKind, UsageFigures
@@ -143,9 +143,9 @@ class AnthropicMessages(Adapter):
     # Source: platform.claude.com, "Thinking": blocks of earlier turns may be left out, those of the current loop must come back.
     reasoning = "remove_before_last_user"
 
-    def check(self, scan: Scan) -> list[Violation]:
+    def check(self, scan: Scan, rows: tuple[list[Item], list[Part]] | None = None) -> list[Violation]:
         """See Adapter."""
-        history = History(scan)
+        history = History(scan, rows)
         return in_order([found for rule in RULES for found in rule(history)])
 
     def sees_all(self, scan: Scan) -> bool:

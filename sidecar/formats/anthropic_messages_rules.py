@@ -63,6 +63,8 @@ def check_pairs(history: History) -> Iterator[Violation]:
     https://github.com/apify/tester-mcp-client/issues/12 ("Messages following tool_use blocks must begin with a matching number
     of tool_result blocks"); platform.claude.com, "Handle tool calls".
     """
+    if _all_plain(history):
+        return
     calls, results = iter(history.calls), iter(history.results)
     call, result = next(calls, None), next(results, None)
     for first, middle, end in _turns(history.roles):
@@ -78,8 +80,6 @@ def check_pairs(history: History) -> Iterator[Violation]:
             result = next(results, None)
         if not asked and not answered:
             continue
-        if len(asked) == 1 == len(answered) and _plain(history, asked[0], answered[0], middle):
-            continue
         if len(asked) > 1:
             yield from _repeated_ids(history, asked)
         late, other = _out_of_place(history, middle, end)
@@ -90,15 +90,36 @@ def check_pairs(history: History) -> Iterator[Violation]:
         yield from check_turn(history, asked, answered, CALL_OPEN if waits else CALL_WITHOUT_RESULT)
 
 
-def _plain(history: History, call: Part, result: Part, user: int) -> bool:
-    """The usual case, told at once: one call, answered by the first block of the item after it."""
-    body = history.body
-    return (
-        call[7] - call[6] > 2  # not "", not missing
-        and body[call[6] : call[7]] == body[result[6] : result[7]]
-        and result[2] == user
-        and history.parts[history.items[user][4]] is result
-    )
+def _all_plain(history: History) -> bool:
+    """Whether the whole history is of the usual kind, so that nothing more need be looked at.
+
+    That is: each turn with calls is one item, the next begins with their results, in order, and no id needs a second look.
+    """
+    body, roles, items, parts = history.body, history.roles, history.items, history.parts
+    if len(history.calls) != len(history.results):
+        return False
+    user, index = -1, 0
+    batch: set[bytes] = set()
+    for call, result in zip(history.calls, history.results, strict=True):
+        id = body[call[6] : call[7]]
+        if len(id) <= 2 or b"\\" in id or id != body[result[6] : result[7]] or call[2] + 1 != result[2]:
+            return False
+        if result[2] != user:
+            user = result[2]
+            index = items[user][4]
+            batch = {id}
+            if roles[user] != USER or roles[user - 1] != ASSISTANT:
+                return False
+        else:
+            index += 1
+            while parts[index][3] >= 0:
+                index += 1
+            if id in batch:
+                return False
+            batch.add(id)
+        if parts[index] is not result:
+            return False
+    return True
 
 
 def _repeated_ids(history: History, calls: list[Part]) -> Iterator[Violation]:

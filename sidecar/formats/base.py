@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar, Literal, NamedTuple
 
-from fastpath import Edit, Grammar, Scan
+from fastpath import Edit, Grammar, Item, Part, Scan
 from sidecar.core.types import Format, ReductionKind, UsageFigures
 
 __all__ = ["Adapter", "MediaPayload", "ReadBackCall", "Style", "Violation"]
@@ -65,8 +65,13 @@ class Adapter(ABC):
     """
 
     @abstractmethod
-    def check(self, scan: Scan) -> list[Violation]:
-        """All structural rules of the dialect that the body breaks, in order of position. O(parts)."""
+    def check(self, scan: Scan, rows: tuple[list[Item], list[Part]] | None = None) -> list[Violation]:
+        """All structural rules of the dialect that the body breaks, in order of position. O(parts).
+
+        Args:
+            scan: of the body, with this dialect's grammar.
+            rows: all its items and parts, where the caller has them already: making them costs as much as the rules.
+        """
 
     @abstractmethod
     def sees_all(self, scan: Scan) -> bool:

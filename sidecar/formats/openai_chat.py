@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 
-from fastpath import Code, Edit, Field, Grammar, GrammarSpec, Kind, Role, Scan, Shape, locate
+from fastpath import Code, Edit, Field, Grammar, GrammarSpec, Item, Kind, Part, Role, Scan, Shape, locate
 from sidecar.core.errors import MalformedBodyError
 from sidecar.core.readback import READ_BACK_TOOL_DESCRIPTION, READ_BACK_TOOL_NAME, READ_BACK_TOOL_SCHEMA
 from sidecar.core.types import Format, ReductionKind, UsageFigures
@@ -162,9 +162,9 @@ class OpenAIChat(Adapter):
     # Source: https://api-docs.deepseek.com/guides/thinking_mode ("tool calls"); esengine/DeepSeek-Reasonix pull 6217.
     reasoning = "blank"
 
-    def check(self, scan: Scan) -> list[Violation]:
+    def check(self, scan: Scan, rows: tuple[list[Item], list[Part]] | None = None) -> list[Violation]:
         """See Adapter."""
-        history = History(scan)
+        history = History(scan, rows)
         return in_order([found for rule in RULES for found in rule(history)])
 
     def sees_all(self, scan: Scan) -> bool:

@@ -103,12 +103,11 @@ class History:
 
     __slots__ = ("body", "calls", "items", "parts", "results", "roles", "scan", "server", "texts")
 
-    def __init__(self, scan: Scan) -> None:
-        """O(parts)."""
+    def __init__(self, scan: Scan, rows: tuple[list[Item], list[Part]] | None = None) -> None:
+        """O(parts). `rows` are all items and parts of the scan, where they are there already; not changed."""
         self.scan = scan
         self.body = scan.body
-        self.items = scan.items()
-        self.parts = scan.parts()
+        self.items, self.parts = rows or (scan.items(), scan.parts())
         self.roles = [item[2] for item in self.items]
         self.calls: list[Part] = []
         self.results: list[Part] = []

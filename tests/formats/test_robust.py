@@ -86,7 +86,9 @@ envelopes = st.fixed_dictionaries(
 def test_adapter_any_history_is_judged_without_an_accident(adapter: Adapter, items: list[Any], envelope: dict[str, Any]) -> None:
     body = json.dumps({**envelope, "messages": items}).encode()
     found = scan(body, adapter.grammar)
-    for violation in adapter.check(found):
+    judged = adapter.check(found)
+    assert adapter.check(found, (found.items(), found.parts())) == judged
+    for violation in judged:
         assert -1 <= violation.item_index < len(items)
         assert 0 <= violation.offset_bytes < len(body)
     adapter.tool_names(found)
