@@ -1,11 +1,13 @@
 """Scan, compare and splice request bodies without reading them into objects.
 
-Each function has two forms with the same behavior: pure Python (`_*_py.py`, the specification) and C (`c/`, behind `_fast.pyx`). The
-compiled one is taken when it is there. `FASTPATH_PURE=1` selects the Python form; `FASTPATH_REQUIRE_C=1` makes a missing extension fatal.
+Each function has two forms with the same behavior: pure Python (`_*_py.py`, the specification) and C (`c/`, behind
+`_fast.pyx`). The compiled one is taken when it is there. `FASTPATH_PURE=1` selects the Python form; `FASTPATH_REQUIRE_C=1`
+makes a missing extension fatal.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 from typing import TYPE_CHECKING
 
@@ -47,8 +49,7 @@ __all__ = [
 _compiled = False
 if not TYPE_CHECKING and os.environ.get("FASTPATH_PURE") != "1":
     try:
-        import fastpath._fast  # only to know whether it is there
-
+        importlib.import_module("fastpath._fast")
         _compiled = True
     except ImportError:
         if os.environ.get("FASTPATH_REQUIRE_C") == "1":

@@ -28,12 +28,13 @@ def read_span(body: bytes, start: int, end: int) -> tuple[Reader, Node]:
 def canon(body: bytes, start: int, end: int, grammar: Grammar) -> tuple[bytes, bytes | None]:
     """Canonical forms of the item at body[start:end]. O(n log n) in its members.
 
-    Cache markers are left out and a string at a field with `text_block` is written as a list of one text block, where the grammar's item shape
-    says so and nowhere else. Members are in order of their decoded keys, the last of duplicates counts; strings and numbers have one spelling.
+    Cache markers are left out and a string at a field with `text_block` is written as a list of one text block, where the
+    grammar's item shape says so and nowhere else. Members are in order of their decoded keys, the last of duplicates counts;
+    strings and numbers have one spelling.
 
     Returns:
-        The strict form, numbers equal by exact value; and the loose form, numbers equal as doubles and members that are null left out,
-        or None when it is the same.
+        The strict form, numbers equal by exact value; and the loose form, numbers equal as doubles and members that are null
+        left out, or None when it is the same.
 
     Raises:
         MalformedError: the span is not one JSON value.

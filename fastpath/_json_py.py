@@ -1,8 +1,8 @@
 """JSON text to a tree of spans, every byte checked: the reference of c/fp_json.c.
 
-The grammar is RFC 8259's, with three differences: bytes over 0x7f are free inside strings, duplicate keys are legal (the last counts),
-and there are bounds (limits.py). An error's offset is the first byte that no valid text could have at its place, or the end.
-The reader keeps its own stack: nesting never reaches the interpreter's.
+The grammar is RFC 8259's, with three differences: bytes over 0x7f are free inside strings, duplicate keys are legal (the last
+counts), and there are bounds (limits.py). An error's offset is the first byte that no valid text could have at its place, or
+the end. The reader keeps its own stack: nesting never reaches the interpreter's.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A tree of values matched against shapes: the reference of c/fp_match.c. The rules are in grammar.py.
 
-A match also marks the nodes that are cache markers (`Node.drop`): members with Code.MARKER, every occurrence of them, and array elements
-whose part ends as Kind.MARKER.
+A match also marks the nodes that are cache markers (`Node.drop`): members with Code.MARKER, every occurrence of them, and array
+elements whose part ends as Kind.MARKER.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ class Grammar:
 
         Raises:
             ValueError: it names a shape that is not there, shapes pick each other by `by` in a circle, no history key is given,
-                a root key has two meanings, or it has more than 1,000 shapes, 30,000 fields, 2,000 keys and cases, or one over 255 bytes.
+                a root key has two meanings, or it has more than 1,000 shapes, 30,000 fields, 2,000 keys and cases, or one over
+                255 bytes.
         """
         self.spec = spec
         check_spec(spec)

@@ -1,7 +1,7 @@
 """One spelling for each number: the reference of c/fp_number.c.
 
-Exact: equal by decimal value, whatever the spelling. Double: equal as IEEE doubles. Neither ever builds the number itself: exponents may
-be of any size, and what is computed with them is text.
+Exact: equal by decimal value, whatever the spelling. Double: equal as IEEE doubles. Neither ever builds the number itself:
+exponents may be of any size, and what is computed with them is text.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def double_spelling(text: bytes) -> bytes:
     if len(power) > 17:
         return b"0" if negative else sign + b"1e999"
     exponent = -int(power) if negative else int(power)
-    if len(digits) <= _SAFE_DIGITS and _SAFE_LOW <= exponent and exponent + len(digits) <= _SAFE_HIGH:
+    if len(digits) <= _SAFE_DIGITS and exponent >= _SAFE_LOW and exponent + len(digits) <= _SAFE_HIGH:
         return _join(sign, digits, negative, power)
     if len(digits) > _KEPT_DIGITS:
         exponent += len(digits) - _KEPT_DIGITS - 1

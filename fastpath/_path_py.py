@@ -10,6 +10,8 @@ from fastpath.grammar import ValueType
 
 __all__ = ["locate", "locate_removal", "strings"]
 
+Path = tuple[bytes | int, ...]
+
 
 def _find(body: bytes, start: int, path: Sequence[bytes | int]) -> tuple[Node | None, Node | None]:
     """The value at `path` and what it stands in."""
@@ -71,7 +73,7 @@ def _outer_start(node: Node) -> int:
     return node.start if node.key is None else node.key_start
 
 
-def strings(body: bytes, start: int, end: int, min_bytes: int) -> list[tuple[int, int, tuple[bytes | int, ...]]]:
+def strings(body: bytes, start: int, end: int, min_bytes: int) -> list[tuple[int, int, Path]]:
     """String values of at least `min_bytes` between their quotes inside the JSON value body[start:end]. O(n).
 
     Returns:
@@ -82,12 +84,12 @@ def strings(body: bytes, start: int, end: int, min_bytes: int) -> list[tuple[int
         MalformedError: the span is not one JSON value.
     """
     _, node = read_span(body, start, end)
-    found: list[tuple[int, int, tuple[bytes | int, ...]]] = []
+    found: list[tuple[int, int, Path]] = []
     _collect(node, (), min_bytes, found)
     return found
 
 
-def _collect(node: Node, path: tuple[bytes | int, ...], min_bytes: int, found: list[tuple[int, int, tuple[bytes | int, ...]]]) -> None:
+def _collect(node: Node, path: Path, min_bytes: int, found: list[tuple[int, int, Path]]) -> None:
     if node.type == ValueType.STRING and node.end - node.start - 2 >= min_bytes:
         found.append((node.start, node.end, path))
     for index, child in enumerate(node.children):

@@ -1,8 +1,8 @@
 """Scan a body for its items and parts: the reference of c/fp_scan.c.
 
-One pass over the root object. The history array is read item by item, each matched against the grammar's item shape; every other member
-is only checked. When a later root member is the history after all (the same key again, or an earlier key of the grammar's list), the rows
-read so far are dropped.
+One pass over the root object. The history array is read item by item, each matched against the grammar's item shape; every
+other member is only checked. When a later root member is the history after all (the same key again, or an earlier key of the
+grammar's list), the rows read so far are dropped.
 """
 
 from __future__ import annotations
@@ -82,7 +82,8 @@ def scan(body: bytes, grammar: Grammar, previous: Scan | None = None) -> Scan:
     Args:
         body: JSON of the dialect that the grammar describes.
         grammar: the dialect.
-        previous: scan of an earlier body. Whole leading items that both bodies begin with are not read again, when its grammar is the same object.
+        previous: scan of an earlier body. Whole leading items that both bodies begin with are not read again, when its grammar
+            is the same object.
 
     Returns:
         The scan; all but `reused_item_count` is the same with and without `previous`.
@@ -108,8 +109,8 @@ class _RootReader:
         self.spec = found.grammar.spec
         self.reader = Reader(found.body, len(found.body))
         self.ranks = {key: rank for rank, key in enumerate(self.spec.history)}
-        self.shapes = {key: self.spec.system_shape for key in self.spec.system}
-        self.shapes.update((key, self.spec.tools_shape) for key in self.spec.tools)
+        self.shapes = dict.fromkeys(self.spec.system, self.spec.system_shape)
+        self.shapes.update(dict.fromkeys(self.spec.tools, self.spec.tools_shape))
         self.rank = len(self.ranks)  # of the history found so far; the smaller wins
         self.not_array = -1  # where the history's value begins when it is no array
 
@@ -171,7 +172,7 @@ class _RootReader:
         found, reader = self.found, self.reader
         position = reader.skip(position)
         first = not resumed
-        while not (reader.byte(position) == 0x5D):
+        while reader.byte(position) != 0x5D:
             if not first:
                 position = reader.skip(reader.expect(position, 0x2C))
             first = False
@@ -246,7 +247,10 @@ def _common_prefix(one: bytes, other: bytes) -> int:
 
 
 def _whole_items(body: bytes, items: list[Item], common: int) -> int:
-    """How many leading items lie in the prefix. A bare number or literal must be followed by a byte of the prefix: it could go on."""
+    """How many leading items lie in the prefix.
+
+    A bare number or literal must be followed by a byte of the prefix: it could go on.
+    """
     count = 0
     for item in items:
         if item.end > common or (item.end == common and body[item.end - 1] not in b'}]"'):
@@ -264,7 +268,8 @@ def _measure(found: Scan) -> None:
     tools = [index for index in places if found.members[index].key in spec.tools]
     found.system = [(found.members[index].start, found.members[index].end) for index in system]
     found.tools = [(found.members[index].start, found.members[index].end) for index in tools]
-    found.marker_count = sum(found._member_markers[index] for index in [*system, *tools]) + sum(after[1] for after in found._after)
+    found.marker_count = sum(found._member_markers[index] for index in [*system, *tools])
+    found.marker_count += sum(markers for _, markers in found._after)
     system_bytes = sum(end - start for start, end in found.system)
     tool_bytes = sum(end - start for start, end in found.tools)
     by_role = [0] * (max(Role) + 1)

@@ -69,7 +69,7 @@ def decode_string(raw: bytes) -> bytes:
 
 
 def canonical_text(raw: bytes) -> bytes:
-    """The one spelling of a raw text: escaped only where JSON demands it, a lone surrogate always as `\\udxxx`."""
+    """The one spelling of a raw text: escaped only where JSON demands it, a lone surrogate always by its number."""
     if b"\\" not in raw:
         return raw
 
@@ -101,9 +101,9 @@ def decode_blocks(raw: bytes, block_bytes: int = 65536) -> tuple[bytes, list[tup
         block_bytes: size of a block of content, at least 1.
 
     Returns:
-        Content as `decode_string` gives it, and a list of (offset in raw, offset in content): (0, 0), then the first place at or after
-        each multiple of block_bytes where a character begins, never inside an escape, a surrogate pair or a UTF-8 sequence.
-        Offsets rise; none stands at the end of the content, but for (0, 0) itself.
+        Content as `decode_string` gives it, and a list of (offset in raw, offset in content): (0, 0), then the first place at
+        or after each multiple of block_bytes where a character begins, never inside an escape, a surrogate pair or a UTF-8
+        sequence. Offsets rise; none stands at the end of the content, but for (0, 0) itself.
 
     Raises:
         MalformedError: a backslash that begins no escape; the offset is in `raw`.

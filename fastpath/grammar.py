@@ -6,8 +6,9 @@ emits a row for an item or a part. Nothing here knows a dialect; nothing in a di
 How a value is matched against a shape (this is the specification; `_match_py.py` is its executable form):
 
 1. `by`: the value is an object and `by` names one of its members: the decoded string value of that member picks a shape from
-   `cases`; otherwise `default` is taken. The picked shape takes the place of this one (whose own role, kind, fields and each then mean nothing)
-   and may have `by` again. A shape without `by`, a value that is not an object, and a shape that has no such case and no default, stays.
+   `cases`; otherwise `default` is taken. The picked shape takes the place of this one (whose own role, kind, fields and each
+   then mean nothing) and may have `by` again. A shape without `by`, a value that is not an object, and a shape that has no
+   such case and no default, stays.
 2. `role`: the item being read gets this role.
 3. `kind`: a part of this kind is opened over the whole value, as a child of the part that is open, and is now the open part.
 4. A string: it becomes the open part's payload when this shape opened it.
@@ -15,11 +16,13 @@ How a value is matched against a shape (this is the specification; `_match_py.py
 6. An object: each member whose key is in `fields` is treated as its `Field` says, in order of position; when a key occurs more
    than once only its last occurrence counts, as JSON readers do.
 
-A `Field` does, in this order: `kind` raises the kind of the open part to this one (the larger wins) when the value is neither null nor
-false; `code` files the value's span or a flag in the open part (in the item, when no part is open); `shape` matches the value.
+A `Field` does, in this order: `kind` raises the kind of the open part to this one (the larger wins) when the value is neither
+null nor false; `code` files the value's span or a flag in the open part (in the item, when no part is open); `shape` matches
+the value.
 
-Cache markers are counted so: a part whose kind ends as MARKER is one; any other member with Code.MARKER is one when its value is neither
-null nor false. The flags MARKED say that there is something to leave out of the item's identity, so they are set whatever the value.
+Cache markers are counted so: a part whose kind ends as MARKER is one; any other member with Code.MARKER is one when its value
+is neither null nor false. The flags MARKED say that there is something to leave out of the item's identity, so they are set
+whatever the value.
 """
 
 from __future__ import annotations

@@ -46,7 +46,9 @@ MESSAGES = GrammarSpec(
             fields={b"id": Field(Code.ID), b"name": Field(Code.NAME), b"input": Field(Code.PAYLOAD), **_MARKED},
         ),
         "server_call": Shape(kind=Kind.SERVER_CALL, fields={b"id": Field(Code.ID), b"input": Field(Code.PAYLOAD), **_MARKED}),
-        "server_result": Shape(kind=Kind.SERVER_RESULT, fields={b"tool_use_id": Field(Code.ID), b"content": Field(Code.PAYLOAD), **_MARKED}),
+        "server_result": Shape(
+            kind=Kind.SERVER_RESULT, fields={b"tool_use_id": Field(Code.ID), b"content": Field(Code.PAYLOAD), **_MARKED}
+        ),
         "result": Shape(
             kind=Kind.RESULT,
             fields={
@@ -56,7 +58,9 @@ MESSAGES = GrammarSpec(
                 **_MARKED,
             },
         ),
-        "thinking": Shape(kind=Kind.REASONING, fields={b"thinking": Field(Code.PAYLOAD), b"signature": Field(Code.SIGNATURE), **_MARKED}),
+        "thinking": Shape(
+            kind=Kind.REASONING, fields={b"thinking": Field(Code.PAYLOAD), b"signature": Field(Code.SIGNATURE), **_MARKED}
+        ),
         "media": Shape(kind=Kind.MEDIA, fields={b"source": Field(Code.PAYLOAD), **_MARKED}),
         "opaque": Shape(kind=Kind.OPAQUE),
         "other": Shape(kind=Kind.OTHER, fields=_MARKED),
@@ -84,7 +88,11 @@ CHAT = GrammarSpec(
                 b"reasoning_content": Field(shape="reasoning"),
             },
         ),
-        "tool": Shape(role=Role.RESULT, kind=Kind.RESULT, fields={b"tool_call_id": Field(Code.ID), b"content": Field(Code.PAYLOAD, text_block=True)}),
+        "tool": Shape(
+            role=Role.RESULT,
+            kind=Kind.RESULT,
+            fields={b"tool_call_id": Field(Code.ID), b"content": Field(Code.PAYLOAD, text_block=True)},
+        ),
         "content": Shape(kind=Kind.TEXT, each="block"),
         "block": Shape(by=b"type", cases={b"text": "text", b"image_url": "media"}, default="other"),
         "text": Shape(kind=Kind.TEXT, fields={b"text": Field(Code.PAYLOAD), **_MARKED}),
@@ -97,8 +105,8 @@ CHAT = GrammarSpec(
     },
 )
 
-# Everything a grammar can say at once: shapes that nest in themselves, kinds that members raise, two history keys, `by` behind `by`,
-# a key that is an escape away from its plain spelling, and the empty key.
+# Everything a grammar can say at once: shapes that nest in themselves, kinds that members raise, two history keys,
+# `by` behind `by`, a case that is not ASCII, and the empty key.
 TORTURE = GrammarSpec(
     history=(b"input", b"messages"),
     system=(b"system", b"instructions"),
@@ -108,7 +116,13 @@ TORTURE = GrammarSpec(
     tools_shape="any",
     shapes={
         "item": Shape(by=b"role", cases={b"a": "by_type", b"\xc3\xa9": "any"}, default="any", kind=Kind.OTHER),
-        "by_type": Shape(by=b"type", cases={b"x": "x", b"": "any"}, role=Role.ASSISTANT, kind=Kind.REASONING, fields={b"content": Field(shape="any")}),
+        "by_type": Shape(
+            by=b"type",
+            cases={b"x": "x", b"": "any"},
+            role=Role.ASSISTANT,
+            kind=Kind.REASONING,
+            fields={b"content": Field(shape="any")},
+        ),
         "x": Shape(role=Role.RESULT, kind=Kind.RESULT, fields={b"content": Field(Code.PAYLOAD, shape="any")}),
         "any": Shape(
             kind=Kind.OTHER,
@@ -128,7 +142,15 @@ TORTURE = GrammarSpec(
                 b"sig": Field(Code.SIGNATURE),
             },
         ),
-        "inside": Shape(each="inside", fields={b"name": Field(Code.NAME), b"args": Field(Code.PAYLOAD), b"any": Field(shape="any"), b"mark": Field(Code.MARKER)}),
+        "inside": Shape(
+            each="inside",
+            fields={
+                b"name": Field(Code.NAME),
+                b"args": Field(Code.PAYLOAD),
+                b"any": Field(shape="any"),
+                b"mark": Field(Code.MARKER),
+            },
+        ),
         "quiet": Shape(fields={b"mark": Field(Code.MARKER), b"each": Field(shape="quiet")}),
     },
 )
