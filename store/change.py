@@ -28,6 +28,11 @@ class Change:
         self._drops: list[bytes] = []
         self.added_bytes = 0
 
+    @property
+    def written_bytes(self) -> int:
+        """What the new values take, those in the place of old ones too."""
+        return sum(stored_bytes(len(key), len(value)) for part in (self._new, self._puts) for key, value in part.items())
+
     def has(self, key: bytes) -> bool:
         """True when the key is in the store or is about to be. Copies nothing."""
         return key in self._new or self._txn.get(key) is not None

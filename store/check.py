@@ -15,12 +15,12 @@ from zlib import crc32
 
 import lmdb
 
+from sidecar.core.artifacts import decode_content
 from sidecar.core.envelope import envelope_digest
 from sidecar.core.errors import TrimtabError
 from sidecar.core.types import ArtifactRecord, ItemMeta
 from store.blobs import read_blob
 from store.codec import DamageError
-from store.content import check_artifact
 from store.env import Env
 from store.journal import read_range
 from store.layout import DATA, INDEX, TOMB, Family, index_names, number_in, session_prefix
@@ -137,7 +137,13 @@ def _prove_item(handle: int, meta: ItemMeta, txn: lmdb.Transaction[memoryview]) 
 
 
 def _prove_artifact(handle: int, record: ArtifactRecord, txn: lmdb.Transaction[memoryview]) -> None:
-    check_artifact(record, read_range(txn, handle, record.number, record.start, record.end))
+    content = decode_content(record.encoding, read_range(txn, handle, record.number, record.start, record.end))
+    if content is None or len(content) != record.size_bytes or sha256(content).digest() != record.sha256:
+        raise DamageError("an artifact's content does not have the size and digest that it was stored with")
+    ends = [block.start for block in record.blocks[1:]] + [len(content)]
+    for block, end in zip(record.blocks, ends, strict=bool(record.blocks)):
+        if sha256(content[block.start : end]).digest() != block.sha256:
+            raise DamageError("a block of an artifact does not have its digest")
 
 
 def _prove_envelope(handle: int, txn: lmdb.Transaction[memoryview]) -> None:

@@ -7,6 +7,7 @@ a view on a map that is gone ends the process.
 from __future__ import annotations
 
 import os
+import resource
 import threading
 import time
 from collections.abc import Iterator
@@ -17,16 +18,19 @@ from struct import Struct
 import lmdb
 
 from sidecar.core.errors import NotServingError, StoreFailedError
-from store import failpoints, holder
+from store import failpoints, holder, mounts
 from store.layout import FORMAT_VERSION, KEY_CLEAN, KEY_FORMAT, MAGIC
+from store.reserve import Reserve, allocate
 from store.trouble import translated
 
 __all__ = ["DEFAULT_MAP_BYTES", "Env"]
 
 DEFAULT_MAP_BYTES = 1 << 40  # sparse: a 1 TiB map opens in 0.5 ms with a 12 KB file
 LEAST_MAP_BYTES = 1 << 24
-MAX_READERS = 4096  # slots of 64 bytes; LMDB's own default of 126 is too few for a server's threads
+MAX_READERS = 1024  # slots of 64 bytes; LMDB's own default of 126 is too few for a server's threads
 SPARE_TXNS = 16
+LEAST_RESERVE_BYTES = 1 << 17
+MOST_RESERVE_BYTES = 1 << 24
 READER_TRIES = 200
 
 _U32 = Struct(">I")
@@ -39,6 +43,8 @@ class Env:
         map_bytes: size of the map.
         map_is_reduced: the address space did not allow what was asked for.
         unclean_end: the last process that held the folder did not close it.
+        reserve: disk space for removals; for the writer thread only.
+        volatile: the folder goes with the container or with the host's memory.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, map_bytes: int, what: str, now_ms: int) -> None:
@@ -50,16 +56,29 @@ class Env:
         self.folder = Path(path)
         self.map_is_reduced = False
         self.unclean_end = False
+        self.volatile = False
         self._readers = threading.Condition()
         self._running = 0
         self._closed = False
+        self._given_up = False
+        self._paused = False  # no read begins
         with translated("open the data folder"):
             _own_folder(self.folder)
+            kind = mounts.mount_kind(self.folder)
+            if kind in mounts.REMOTE:
+                raise StoreFailedError(
+                    f"the data folder is on a file system of kind {kind}, where locks and memory maps do not hold",
+                    hint="use a folder on a local disk",
+                    file_system=kind,
+                )
+            self.volatile = kind in mounts.VOLATILE
             self._holder = holder.hold(self.folder, what, now_ms)
             try:
                 self._lmdb = self._open(map_bytes)
                 try:
                     self._greet()
+                    _flush_folder(self.folder)
+                    self.reserve = Reserve(self.folder)
                 except BaseException:
                     self._lmdb.close()
                     raise
@@ -100,7 +119,15 @@ class Env:
             raise _foreign(self.folder) from err
         for name in ("data.mdb", "lock.mdb"):
             (self.folder / name).chmod(0o600)  # the mode given to open passes through the umask, and files may be older
+        with (self.folder / "lock.mdb").open("r+b") as table:
+            # The table of readers is a map: on a full disk, the first touch of a page that has no block would end the process.
+            allocate(table.fileno(), os.fstat(table.fileno()).st_size)
         env.reader_check()
+        # A copy that was cut short: missing pages must read as zeros, for a map past the end of its file ends the process.
+        size = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
+        data = self.folder / "data.mdb"
+        if data.stat().st_size < size:
+            os.truncate(data, size)
         return env
 
     def _greet(self) -> None:
@@ -111,7 +138,7 @@ class Env:
                 if txn.stat()["entries"]:
                     raise _foreign(self.folder)
                 txn.put(KEY_FORMAT, MAGIC + _U32.pack(FORMAT_VERSION))
-            elif bytes(mark[: len(MAGIC)]) != MAGIC:
+            elif len(mark) != len(MAGIC) + _U32.size or not mark.startswith(MAGIC):
                 raise _foreign(self.folder)
             else:
                 found = int(_U32.unpack(mark[len(MAGIC) :])[0])
@@ -146,8 +173,51 @@ class Env:
         return self._lmdb.begin(buffers=True)
 
     def write(self) -> lmdb.Transaction[memoryview]:
-        """A write transaction; for the writer thread only. Errors are LMDB's."""
+        """A write transaction; for the writer thread only. Errors are LMDB's, and those of opening anew what it has given up."""
+        if self._given_up:
+            self.reopen()
+        try:
+            return self._lmdb.begin(write=True, buffers=True)
+        except lmdb.PanicError:
+            self.reopen()
         return self._lmdb.begin(write=True, buffers=True)
+
+    def reopen(self) -> None:
+        """Open anew what LMDB has given up (it could not write its meta page); reads wait. For the writer thread only."""
+        with self._readers:
+            self._given_up = self._paused = True
+            self._readers.wait_for(lambda: not self._running)
+            try:
+                self._lmdb.close()
+                self._lmdb = self._open_once(self.map_bytes)
+                self._given_up = False
+            finally:
+                self._paused = False
+                self._readers.notify_all()
+
+    def room_bytes(self, txn: lmdb.Transaction[memoryview]) -> int:
+        """What the map has left for a transaction that has come so far, less what removals need.
+
+        LMDB cannot make room once the last page is taken: a removal takes pages before it gives any back.
+        """
+        stat = txn.stat()
+        pages = 2 + stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]
+        reserve = max(LEAST_RESERVE_BYTES, min(self.map_bytes // 16, MOST_RESERVE_BYTES))
+        return self.map_bytes - reserve - pages * stat["psize"]
+
+    def is_full(self, needed_bytes: int) -> bool:
+        """The file cannot grow by so much: tells a short write on a full disk, which LMDB reports as EIO, from a broken disk."""
+        room = os.statvfs(self.folder)
+        limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+        size = (self.folder / "data.mdb").stat().st_size
+        within_limit = limit == resource.RLIM_INFINITY or size + needed_bytes <= limit
+        return room.f_bavail * room.f_frsize < needed_bytes or not within_limit
+
+    def forget(self) -> None:
+        """In a forked child: the folder stays the parent's. What was opened is not touched."""
+        self._readers = threading.Condition()
+        self._closed = True
+        os.close(self._holder)
 
     def reader_check(self) -> int:
         """Free the reader slots of dead processes."""
@@ -167,10 +237,13 @@ class Env:
                     txn.put(KEY_CLEAN, b"\x01")
         finally:
             self._lmdb.close()
+            self.reserve.close()
             holder.let_go(self._holder)
 
     def _enter(self) -> None:
         with self._readers:
+            while self._paused:
+                self._readers.wait()
             if self._closed:
                 raise NotServingError("the store is closed")
             self._running += 1
@@ -178,7 +251,7 @@ class Env:
     def _leave(self) -> None:
         with self._readers:
             self._running -= 1
-            if self._closed and not self._running:
+            if not self._running:
                 self._readers.notify_all()
 
 
@@ -186,6 +259,16 @@ def _own_folder(folder: Path) -> None:
     """Make the folder, and make it its owner's only, whatever the umask."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.chmod(0o700)
+
+
+def _flush_folder(folder: Path) -> None:
+    """Make the folder's entries durable, and its own."""
+    for place in (folder, folder.parent):
+        descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def _foreign(folder: Path) -> StoreFailedError:

@@ -36,8 +36,7 @@ __all__ = [
     "summarize",
 ]
 
-PURGE_KEYS = 2_000  # of one transaction
-PURGE_BYTES = 64 << 20
+PURGE_BYTES = 64 << 20  # of one transaction
 
 
 def load_session(txn: lmdb.Transaction[memoryview], handle: int) -> SessionImage:
@@ -147,14 +146,14 @@ def count_stored(txn: lmdb.Transaction[memoryview], name: bytes, handle: int) ->
     return values + index_bytes(name)
 
 
-def purge_some(txn: lmdb.Transaction[memoryview], handle: int) -> bool:
-    """Remove some of what a marked session holds, and the mark with the last of it. True when nothing is left."""
+def purge_some(txn: lmdb.Transaction[memoryview], handle: int, key_count: int) -> bool:
+    """Remove up to `key_count` values of a marked session, and the mark with the last of it. True when nothing is left."""
     prefix = session_prefix(handle)
     count = size = 0
     with txn.cursor() as cursor:
         found = cursor.set_range(prefix)
         while found and bytes(cursor.key()).startswith(prefix):
-            if count >= PURGE_KEYS or size >= PURGE_BYTES:
+            if count >= key_count or size >= PURGE_BYTES:
                 return False
             count += 1
             size += len(cursor.value())

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
+from weakref import WeakSet
 
 from sidecar.core.errors import SessionNotFoundError
 from sidecar.core.types import ArtifactRecord, ArtifactSource, Envelope, SessionKey
@@ -24,6 +25,8 @@ __all__ = ["LmdbStore"]
 
 MAX_QUEUE_BYTES = 512 << 20
 
+_open_stores: WeakSet[LmdbStore] = WeakSet()
+
 
 class LmdbStore:
     """Sessions in LMDB.
@@ -32,6 +35,7 @@ class LmdbStore:
         unclean_end: the last process that held the folder did not close it. Nothing acknowledged is lost by that.
         map_bytes: size of the map.
         map_is_reduced: the address space did not allow a map as large as asked for.
+        volatile: the folder is on a file system that goes with the container or with the host's memory.
     """
 
     def __init__(
@@ -69,6 +73,8 @@ class LmdbStore:
         self.unclean_end = self._env.unclean_end
         self.map_bytes = self._env.map_bytes
         self.map_is_reduced = self._env.map_is_reduced
+        self.volatile = self._env.volatile
+        _open_stores.add(self)
 
     def load(self, key: SessionKey) -> SessionImage | None:
         """Read a session as it is durable. None when there is none."""
@@ -159,5 +165,20 @@ class LmdbStore:
 
     def close(self) -> None:
         """Write what is queued, flush, and let go of the folder."""
+        _open_stores.discard(self)
         self._writer.close()
         self._env.close()
+
+    def _forget(self) -> None:
+        self._writer.forget()
+        self._env.forget()
+
+
+def _after_fork() -> None:
+    """A child of a fork has no writer thread and no right to the folder: its stores are closed, the parent's go on."""
+    for store in list(_open_stores):
+        store._forget()
+    _open_stores.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork)

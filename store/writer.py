@@ -10,7 +10,10 @@ from __future__ import annotations
 import threading
 from collections import deque
 from concurrent.futures import Future
+from errno import EIO
+from math import inf
 from queue import Empty, SimpleQueue
+from time import monotonic
 from typing import NamedTuple
 
 import lmdb
@@ -19,6 +22,7 @@ from sidecar.core.errors import NotServingError, StoreFailedError, StoreFullErro
 from sidecar.core.types import SessionKey
 from sidecar.ports import Batch
 from store import failpoints
+from store.change import Change
 from store.env import Env
 from store.records import name_key, plan_batch
 from store.sessions import doomed_handles, purge_some, remove_session
@@ -29,8 +33,12 @@ __all__ = ["Writer"]
 
 GROUP_COUNT = 64
 GROUP_BYTES = 8 << 20
-IDLE_SECONDS = 30.0  # between looks at reader slots of dead processes
+IDLE_SECONDS = 30.0  # between looks at reader slots of dead processes, and tries of what fails
+RETRY_SECONDS = 0.05
+PURGE_KEYS = 2_000
+ROOM_BYTES = 1 << 20
 WRITE = "write to the store"
+REMOVE = "remove a session"
 
 
 class BatchJob(NamedTuple):
@@ -63,6 +71,9 @@ class Writer:
         self._held: deque[BatchJob | RemoveJob | None] = deque()  # taken from the queue, not yet of a group
         with env.read("look for sessions to remove") as txn:
             self._doomed = doomed_handles(txn)
+        self._purge_keys = PURGE_KEYS  # of one transaction; fewer while the map is full
+        self._purge_at = 0.0
+        self._check_at = 0.0
         self._thread = threading.Thread(target=self._run, name="store-writer", daemon=True)
         self._thread.start()
 
@@ -109,35 +120,49 @@ class Writer:
             )
         return None
 
+    def forget(self) -> None:
+        """In a forked child, which has no such thread: refuse everything."""
+        self._lock = threading.Lock()
+        self._closed = True
+        self._thread = threading.Thread(target=_nothing)
+        self._thread.start()
+
     def _run(self) -> None:
-        while True:
-            job = self._next()
-            if job is None:
-                return
+        while (job := self._next()) is not None:
             if isinstance(job, RemoveJob):
                 self._remove(job)
             else:
                 self._write_group(self._gather(job))
+            self._look_after()
 
     def _next(self) -> BatchJob | RemoveJob | None:
-        """The next job; while there is none, removals are brought to their end and reader slots looked after."""
-        while True:
-            if self._held:
-                return self._held.popleft()
+        """The next job; while there is none, what else is due."""
+        while not self._held:
+            wait = min(self._check_at, self._purge_at if self._doomed else inf) - monotonic()
             try:
-                return self._queue.get(timeout=0.0 if self._doomed else IDLE_SECONDS)
+                return self._queue.get(timeout=max(0.0, wait))
             except Empty:
                 self._look_after()
+        return self._held.popleft()
 
     def _look_after(self) -> None:
+        """One step of a removal, a look at the reader slots, when due. Nobody waits for these: what fails is tried again."""
+        now = monotonic()
         try:
-            if self._doomed:
+            if self._doomed and now >= self._purge_at:
                 self._purge(self._doomed[0])
-            else:
+            if now >= self._check_at:
+                self._check_at = now + IDLE_SECONDS
                 self._env.reader_check()
-        except (lmdb.Error, OSError):
-            # Nobody waits for this. What is left over is tried again after the next removal, or at the next start.
-            self._doomed.clear()
+                self._env.reserve.fill()
+        except (lmdb.Error, OSError) as err:
+            if isinstance(self._failure(err, REMOVE, 0), StoreFullError) and self._purge_keys > 1:
+                self._env.reserve.spend()
+                self._purge_keys //= 8
+                self._purge_at = now + RETRY_SECONDS
+            else:
+                self._purge_keys = PURGE_KEYS
+                self._purge_at = now + IDLE_SECONDS
 
     def _gather(self, first: BatchJob) -> list[BatchJob]:
         """What waits behind a batch, up to the bounds of a group."""
@@ -180,7 +205,7 @@ class Writer:
                     txn.abort()
             failpoints.hit("after_commit")
         except Exception as err:
-            return [self._failure(err, jobs)] * len(jobs)
+            return [self._failure(err, WRITE, sum(job.size_bytes for job in jobs))] * len(jobs)
         if not spoiled and ends is not None:
             return ends
         return [end for job in jobs for end in self._commit([job])]
@@ -193,6 +218,7 @@ class Writer:
             try:
                 change, after = plan_batch(txn, job.batch, totals)
                 self._ask_quota(totals, after)
+                self._ask_map(txn, change)
             except Exception as err:  # a refusal, or a batch that cannot be encoded: that batch's affair alone
                 ends.append(to_ours(err, WRITE))
                 continue
@@ -217,35 +243,63 @@ class Writer:
                 needed_bytes=after.used_bytes - totals.used_bytes,
             )
 
-    def _failure(self, err: Exception, jobs: list[BatchJob]) -> TrimtabError:
-        return to_ours(err, WRITE)
+    def _ask_map(self, txn: lmdb.Transaction[memoryview], change: Change) -> None:
+        if change.added_bytes > 0 and change.written_bytes > self._env.room_bytes(txn):
+            raise StoreFullError(
+                "the store's map is full",
+                hint="delete sessions, or allow more address space",
+                map_bytes=self._env.map_bytes,
+            )
+
+    def _failure(self, err: Exception, doing: str, size_bytes: int) -> TrimtabError:
+        """What to tell of a transaction that failed."""
+        if isinstance(err, lmdb.Error) and err.code == EIO and self._env.is_full(2 * size_bytes + ROOM_BYTES):
+            return StoreFullError(f"could not {doing}: the disk is full", hint="free space; no restart is needed", errno=EIO)
+        return to_ours(err, doing)
 
     def _remove(self, job: RemoveJob) -> None:
-        """Take a session out of sight in one transaction, with all it holds when that is little; the rest follows at once."""
+        """Take a session out of sight in one transaction, with all it holds when that is little; the rest follows soon."""
         if not job.future.set_running_or_notify_cancel():
             return
         try:
             name = name_key(job.key.scope, job.key.session_id)
-            with self._env.write() as txn:
-                handle = remove_session(txn, name)
-                done = handle is None or purge_some(txn, handle)
-                failpoints.hit("before_commit")
-                txn.commit()
-            failpoints.hit("after_commit")
+            try:
+                handle, done = self._remove_now(name, self._purge_keys)
+            except (lmdb.Error, OSError) as err:
+                if not isinstance(self._failure(err, REMOVE, 0), StoreFullError):
+                    raise
+                self._env.reserve.spend()
+                handle, done = self._remove_now(name, 0)
         except Exception as err:
-            job.future.set_exception(to_ours(err, "remove a session"))
+            job.future.set_exception(self._failure(err, REMOVE, 0))
             return
-        if handle is not None and not done:
+        if not done:
             self._doomed.append(handle)
-        job.future.set_result(handle is not None)
+            self._purge_at = 0.0
+        job.future.set_result(handle != 0)
+
+    def _remove_now(self, name: bytes, key_count: int) -> tuple[int, bool]:
+        """Handle of the session, 0 for none, and whether all of it is gone."""
+        with self._env.write() as txn:
+            handle = remove_session(txn, name) or 0
+            done = handle == 0 or purge_some(txn, handle, key_count)
+            failpoints.hit("before_commit")
+            txn.commit()
+        failpoints.hit("after_commit")
+        return handle, done
 
     def _purge(self, handle: int) -> None:
         """Remove some more of a session that is out of sight."""
         failpoints.hit("before_purge")
         with self._env.write() as txn:
-            done = purge_some(txn, handle)
+            done = purge_some(txn, handle, max(1, self._purge_keys))
+        self._purge_keys = min(PURGE_KEYS, self._purge_keys * 2 + 1)
         if done:
             self._doomed.remove(handle)
+
+
+def _nothing() -> None:
+    """Body of a thread that is only there to be joined."""
 
 
 def _size(batch: Batch) -> int:
