@@ -7,6 +7,7 @@ order.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -25,14 +26,14 @@ class Pairing(NamedTuple):
 
     call_of: list[int]  # by result: index of its call, -1 when it answers none
     result_of: list[int]  # by call: index of its result, -1 when it is open
-    repeats: list[int]  # results without a call whose id a call of the turn has: that call was answered before
+    repeats: set[int]  # results without a call whose id a call of the turn has: that call was answered before
 
 
 def pair(calls: Sequence[Key], results: Sequence[Key]) -> Pairing:
-    """Join the results of one turn to its calls. O(calls + results), but for results without id: O(calls) each."""
+    """Join the results of one turn to its calls. O(calls + results)."""
     if len(calls) == len(results) and all(call.id == result.id != b"" for call, result in zip(calls, results, strict=True)):
         order = list(range(len(calls)))
-        return Pairing(order, list(order), [])
+        return Pairing(order, list(order), set())
     call_of = [-1] * len(results)
     result_of = [-1] * len(calls)
     waiting: dict[bytes, list[int]] = {}
@@ -43,13 +44,22 @@ def pair(calls: Sequence[Key], results: Sequence[Key]) -> Pairing:
         if found:
             call_of[at] = found.pop()
             result_of[call_of[at]] = at
+    named: dict[bytes, deque[int]] = {}
+    in_turn: deque[int] = deque()
+    for index, call in enumerate(calls):
+        if result_of[index] < 0:
+            in_turn.append(index)
+            named.setdefault(call.name, deque()).append(index)
     for at, result in enumerate(results):
-        if not result.id:
-            open_calls = [index for index in range(len(calls)) if result_of[index] < 0]
-            named = [index for index in open_calls if result.name and calls[index].name == result.name]
-            # A name that no call has tells nothing: some clients put a title there.
-            for index in (named or open_calls)[:1]:
-                call_of[at] = index
-                result_of[index] = at
-    repeats = [at for at, result in enumerate(results) if call_of[at] < 0 and result.id and result.id in waiting]
+        if result.id:
+            continue
+        # A name that no open call has tells nothing: some clients put a title there.
+        for queue in (named.get(result.name) if result.name else None, in_turn):
+            while queue and result_of[queue[0]] >= 0:
+                queue.popleft()
+            if queue:
+                call_of[at] = queue.popleft()
+                result_of[call_of[at]] = at
+                break
+    repeats = {at for at, result in enumerate(results) if call_of[at] < 0 and result.id and result.id in waiting}
     return Pairing(call_of, result_of, repeats)
