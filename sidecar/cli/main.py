@@ -52,9 +52,12 @@ class _Commands(click.Group):
         return command
 
 
-@click.command(cls=_Commands, help=_HELP, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
+
+
+@click.command("trimtab", cls=_Commands, help=_HELP, context_settings=_SETTINGS)
 def _trimtab() -> None:
-    pass
+    """The group; its help is _HELP."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

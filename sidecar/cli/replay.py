@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from fastpath import MalformedError
+from fastpath import MalformedError, scan
 from sidecar.cli.options import FORMATS, config_options, reached, resolve, speaking
 from sidecar.config import READ_BACKS, Resolved
 from sidecar.core.errors import TrimtabError
@@ -167,7 +167,7 @@ def _read(path: Path, dialect: str | None) -> tuple[bytes, Format]:
     body = path.read_bytes()
     try:
         format = detect(body) if dialect is None else next(number for number, name in NAMES.items() if name == dialect)
-        adapter(format)
+        scan(body, adapter(format).grammar)
     except MalformedError as error:
         raise click.ClickException(f"{path}: {error}") from error
     except TrimtabError as error:

@@ -1,0 +1,180 @@
+"""Commands in this process, on real stores and sidecars."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import lmdb
+import pytest
+from click.testing import CliRunner, Result
+
+from sidecar.app import App
+from sidecar.cli.main import _COMMANDS, _trimtab
+from sidecar.config import OPTIONS
+from tests.rpc.build import messages_body, to_json
+
+LIMITS = ["--soft-bytes", "30kB", "--target-bytes", "30kB"]
+
+
+@pytest.fixture(autouse=True)
+def _no_variables(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for option in OPTIONS:
+        monkeypatch.delenv(option.variable, raising=False)
+    yield
+
+
+def _run(*arguments: str, stdin: bytes = b"", code: int = 0) -> Result:
+    result = CliRunner().invoke(_trimtab, arguments, input=stdin)
+    assert result.exit_code == code, result.output
+    return result
+
+
+def _fit(where: list[str], body: bytes, *more: str, code: int = 0) -> Result:
+    flags = ["--format", "anthropic-messages", "--session", "s", "--read-back", "caller", *LIMITS]
+    return _run("fit", *flags, *where, *more, stdin=body, code=code)
+
+
+@pytest.fixture(params=["target", "data_dir"])
+def where(request: pytest.FixtureRequest, short_path: Path) -> list[str]:
+    """A running sidecar, or only a folder."""
+    if request.param == "data_dir":
+        return ["--data-dir", str(short_path / "own")]
+    app: App = request.getfixturevalue("app")
+    return ["--target", app.address]
+
+
+@pytest.mark.parametrize("command", [*_COMMANDS, ""])
+def test_help_of_every_command_teaches(command: str) -> None:
+    text = _run(*filter(None, [command]), "--help").output
+    assert text.startswith(f"Usage: trimtab {command}".rstrip())
+    assert len(text) > 100
+
+
+def test_help_of_serve_names_every_option_and_variable() -> None:
+    text = "".join(_run("serve", "--help").output.split())
+    assert [option.name for option in OPTIONS if option.flag not in text or option.variable not in text] == []
+
+
+def test_fit_writes_the_body_to_stdout_and_a_summary_to_stderr(where: list[str]) -> None:
+    body = to_json(messages_body(40))
+    result = _fit(where, body)
+    assert len(result.stdout_bytes) <= 30_000
+    assert len(json.loads(result.stdout_bytes)["messages"]) == 81
+    assert result.stderr.startswith(f"FITTED: {len(body):,} bytes in, {len(result.stdout_bytes):,} bytes out")
+    assert "artifact " in result.stderr
+
+
+def test_fit_unchanged_body_comes_out_byte_for_byte(where: list[str]) -> None:
+    body = b' {"messages" : [{"role":"user","content":"a\\u0041"}] , "x":1.0 }\n'
+    result = _fit(where, body)
+    assert result.stdout_bytes == body
+    assert "UNCHANGED" in result.stderr
+
+
+def test_fit_dry_run_gives_no_body(where: list[str]) -> None:
+    result = _fit(where, to_json(messages_body(40)), "--dry-run")
+    assert result.stdout_bytes == b""
+    assert "FITTED" in result.stderr
+
+
+def test_fit_refused_is_one_line_and_exit_code_1(where: list[str]) -> None:
+    result = _fit(where, b"{", code=1)
+    assert result.stdout_bytes == b""
+    assert result.stderr.startswith("Error: MALFORMED_BODY: ")
+
+
+def test_fit_needs_somewhere_and_only_one(short_path: Path) -> None:
+    assert "--target" in _fit([], b"{}", code=2).stderr
+    assert "not both" in _fit(["--target", "unix:/x", "--data-dir", str(short_path)], b"{}", code=2).stderr
+
+
+def test_fit_folder_held_by_a_sidecar_is_refused_by_name(app: App) -> None:
+    result = _fit(["--data-dir", app.config.data_dir], b"{}", code=1)
+    assert "trimtab" in result.stderr
+
+
+def test_search_read_and_sessions_find_what_fit_kept(where: list[str]) -> None:
+    _fit(where, to_json(messages_body(40)))
+    at = ["--session", "s", *where]
+    hits = _run("search", "file 3", *at, "--max", "5")
+    assert hits.stdout.count("\n") == 5
+    assert "--max" in hits.stderr
+    artifact, line, start, text = hits.stdout.splitlines()[0].split(":", 3)
+    assert text == "file 3"
+    whole = _run("read", artifact, *at).stdout_bytes
+    assert whole == b"file 3\n" * (2000 // 7)
+    assert whole[int(start) : int(start) + 6] == b"file 3"
+    assert _run("read", artifact, *at, "--lines", f"{int(line)}:{int(line) + 2}").stdout_bytes == b"file 3\n" * 2
+    assert _run("read", artifact, *at, "--lines", "280:").stdout_bytes == b"file 3\n" * 5
+    assert _run("read", artifact, *at, "--bytes", "2:9").stdout_bytes == whole[2:9]
+    assert _run("search", r"^file \d\d$", "--regex", "--max", "1", *at).stdout.endswith(":file 10\n")
+    assert "s  " in _run("sessions", *where).stdout.splitlines()[1]
+    assert json.loads(_run("sessions", "s", "--json", *where).stdout)["item_count"] == "81"
+    assert _run("sessions", "s", "--delete", *where).stderr == "deleted\n"
+    assert _run("sessions", "s", *where, code=1).stderr.startswith("Error: SESSION_NOT_FOUND")
+    assert _run("sessions", *where).stdout.count("\n") == 1
+
+
+def test_read_of_an_artifact_over_the_answer_limit_comes_in_parts_without_a_seam(where: list[str]) -> None:
+    lines = "".join(f"line {number}: {'x' * 50}\n" for number in range(60_000))
+    body = messages_body(40)
+    body["messages"][2]["content"][0]["content"] = lines
+    _fit(where, to_json(body))
+    at = ["--session", "s", *where]
+    artifact = _run("search", "line 59999:", *at).stdout.split(":")[0]
+    assert _run("read", artifact, *at).stdout_bytes == lines.encode()
+    wanted = "".join(lines.splitlines(keepends=True)[10:59_000]).encode()
+    assert _run("read", artifact, *at, "--lines", "10:59000").stdout_bytes == wanted
+    assert _run("read", artifact, *at, "--bytes", "7:3500000").stdout_bytes == lines.encode()[7:3_500_000]
+
+
+@pytest.mark.parametrize("flags", [["--bytes", "a:b"], ["--lines", "5"], ["--bytes", "0:1", "--lines", "0:1"]])
+def test_read_bad_range_is_wrong_usage(flags: list[str]) -> None:
+    _run("read", "0" * 32, "--session", "s", "--target", "unix:/x", *flags, code=2)
+
+
+def test_command_without_a_server_says_so(short_path: Path) -> None:
+    assert _run("sessions", "--target", f"unix:{short_path}/nobody", code=1).stderr.startswith("Error: UNAVAILABLE")
+
+
+def test_check_of_a_sound_store_counts_and_of_a_damaged_one_fails(short_path: Path) -> None:
+    folder = short_path / "own"
+    _fit(["--data-dir", str(folder)], to_json(messages_body(40)))
+    sound = _run("check", "--data-dir", str(folder), "--json").stdout.splitlines()
+    assert json.loads(sound[-1])["item_count"] == 81
+    assert json.loads(sound[-1])["error_count"] == 0
+    with lmdb.open(str(folder)) as env, env.begin(write=True) as txn:
+        key, value = max(txn.cursor(), key=lambda pair: len(pair[1]))
+        txn.put(key, value[:-9] + bytes([value[-9] ^ 1]) + value[-8:])
+    assert "error: " in _run("check", "--data-dir", str(folder), code=1).stdout
+
+
+def test_check_without_a_folder_is_told() -> None:
+    assert "data_dir" in _run("check", code=1).stderr
+
+
+def test_config_prints_what_is_in_force_and_where_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "t.toml"
+    file.write_text("threads = 3\n")
+    monkeypatch.setenv("TRIMTAB_CACHE_BYTES", "1MiB")
+    monkeypatch.setenv("TRIMTAB_CASHE_BYTES", "1MiB")
+    result = _run("config", "--config", str(file), "--listen", "unix:/a", "--listen", "127.0.0.1:0")
+    told = tomllib.loads(result.stdout)
+    assert (told["threads"], told["cache_bytes"], told["listen"]) == (3, 1 << 20, ["unix:/a", "127.0.0.1:0"])
+    assert "# TRIMTAB_CACHE_BYTES" in result.stdout
+    assert "TRIMTAB_CASHE_BYTES" in result.stderr
+
+
+def test_config_check_tells_by_exit_code(tmp_path: Path) -> None:
+    file = tmp_path / "t.toml"
+    file.write_text("thread = 3\n")
+    assert _run("config", "--check").output == ""
+    assert "did you mean 'threads'" in _run("config", "--check", "--config", str(file), code=2).stderr
+
+
+def test_version_tells_what_runs() -> None:
+    lines = dict(line.split(" ") for line in _run("version").stdout.splitlines())
+    assert {"trimtab", "fastpath", "grpcio", "protobuf", "lmdb", "python"} == set(lines)
