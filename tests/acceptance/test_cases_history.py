@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.bodies import FORMATS, history, words
+from tests.helpers.bodies import FORMATS, History, history, words
 from tests.helpers.client import Agent, Sidecar, notes, tight
 from tests.helpers.view import read_view
 from trimtab.v1 import common_pb2, context_pb2
@@ -84,14 +84,29 @@ def test_kind01_orphan_result_is_left_alone(sidecar: Sidecar, format_name: str) 
     assert "INVALID_HISTORY" in notes(agent.response)
 
 
-@both
-@pytest.mark.parametrize("ids", [["call_0", "call_1", "call_2"], ["same"] * 3, [""] * 3], ids=["per-turn", "one", "empty"])
-def test_kind02_ids_that_repeat_every_turn(sidecar: Sidecar, format_name: str, ids: list[str]) -> None:
+def repeating(format_name: str, ids: list[str]) -> History:
+    """Nine turns of three calls, with the same ids in every turn."""
     run = history(format_name).user("go")
     for index in range(9):
         run.call(*[("tool", {"turn": index, "n": n}) for n in range(3)], ids=ids).results(
             *[words(900, (index, n)) for n in range(3)]
         )
+    return run
+
+
+@pytest.mark.parametrize(
+    ("format_name", "ids"),
+    [
+        ("openai-chat", ["call_0", "call_1", "call_2"]),
+        ("openai-chat", ["same"] * 3),
+        ("openai-chat", [""] * 3),
+        ("anthropic-messages", ["call_0", "call_1", "call_2"]),
+        ("anthropic-messages", [""] * 3),
+    ],
+    ids=["chat-per-turn", "chat-one", "chat-empty", "messages-per-turn", "messages-empty"],
+)
+def test_kind02_ids_that_repeat_every_turn(sidecar: Sidecar, format_name: str, ids: list[str]) -> None:
+    run = repeating(format_name, ids)
     agent = Agent(sidecar, format_name, tight(18_000, 9_000, keep_unit_count=3))
     agent.fit(run.body())
     assert agent.count > 3
@@ -99,6 +114,13 @@ def test_kind02_ids_that_repeat_every_turn(sidecar: Sidecar, format_name: str, i
     assert len(refs) == agent.count
     agent.fit(run.call(("tool", {"n": 1}), ids=ids[:1]).results("fresh").body())
     assert agent.sent.count(b'"fresh"') == 1
+
+
+def test_kind02_equal_ids_in_one_messages_turn_are_a_fault_and_told(sidecar: Sidecar) -> None:
+    agent = Agent(sidecar, "anthropic-messages", tight(18_000, 9_000, keep_unit_count=3))
+    agent.fit(repeating("anthropic-messages", ["same"] * 3).body())
+    assert agent.count == 0
+    assert "INVALID_HISTORY" in notes(agent.response)
 
 
 @both

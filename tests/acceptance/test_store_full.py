@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import grpc
@@ -15,7 +16,7 @@ QUOTA_BYTES = 4 * 1024 * 1024
 LIMITS = tight(40_000, 20_000)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def small() -> Iterator[Server]:
     """A sidecar whose store takes 4 MiB."""
     with Server("--quota-bytes", str(QUOTA_BYTES)) as running:
@@ -23,16 +24,19 @@ def small() -> Iterator[Server]:
 
 
 def fill(sidecar: Sidecar, format_name: str) -> list[str]:
-    """Journal text that nobody needs until the store is full; the sessions that did it."""
-    names = []
-    for index in range(200):
-        names.append(f"filler {format_name} {index}")
-        run = history(format_name).user(words(60_000, f"fill {index}"))
-        answer = sidecar.fit(names[-1], run.body(), format=format_name, read_back=NONE)
-        if "STORE_FULL" in notes(answer):
-            assert not answer.journal_durable
-            return names
-    raise AssertionError("12 MB went into a store of 4 MiB")
+    """Journal text that nobody needs until not even a small item finds room."""
+    names: list[str] = []
+    for size_bytes in (60_000, 8_000, 1_000, 100):
+        for index in range(120):
+            names.append(f"filler {format_name} {size_bytes} {index}")
+            run = history(format_name).user(words(size_bytes, f"fill {index}"))
+            answer = sidecar.fit(names[-1], run.body(), format=format_name, read_back=NONE, limits=tight(1_024))
+            if "STORE_FULL" in notes(answer):
+                assert not answer.journal_durable
+                break
+        else:
+            raise AssertionError(f"120 sessions of {size_bytes} bytes went into a store of {QUOTA_BYTES}")
+    return names
 
 
 @pytest.mark.parametrize("format_name", FORMATS)
@@ -49,6 +53,9 @@ def test_fit_store_full_answers_refuses_and_recovers(small: Server, format_name:
     assert agent.fit(run.body()) == sent
     grown = run.copy().steps(2, 900)
     answer = agent.fit(grown.body())
+    for _ in range(3):  # a reply that waits for nothing learns of it with the next one
+        time.sleep(0.2)
+        answer = agent.fit(grown.body())
     assert answer.startswith(sent[: sent.rindex(b"]")][:-200])
     assert agent.count == count
     assert "STORE_FULL" in notes(agent.response)
@@ -67,14 +74,13 @@ def test_fit_store_full_answers_refuses_and_recovers(small: Server, format_name:
     for reduction in agent.response.reductions:
         assert sidecar.read(agent.session_id, reduction.artifact_id)
 
-    assert all(sidecar.delete(name) for name in fillers[: len(fillers) // 2])
+    for name in fillers[: len(fillers) // 2]:
+        sidecar.delete(name)
     agent.fit(needy.body())
     assert agent.count == count + 1
     assert agent.response.journal_durable
     assert "STORE_FULL" not in notes(agent.response)
     assert agent.fit(needy.body()) == agent.sent
-    for name in [*fillers, agent.session_id]:
-        sidecar.delete(name)
 
 
 def test_fit_store_full_from_the_start_new_session_answers(small: Server) -> None:

@@ -117,7 +117,7 @@ def test_fit_receipt_or_pin_of_no_call_refused(sidecar: Sidecar, format_name: st
     for ref in (
         common_pb2.CallRef(call_id="nobody"),
         common_pb2.CallRef(item_index=1, call_index=9),
-        common_pb2.CallRef(item_index=70),
+        common_pb2.CallRef(item_index=70, call_index=0),
     ):
         receipt = common_pb2.Receipt(call=ref, state=common_pb2.EFFECT_STATE_PENDING)
         failure = sidecar.failure(agent.session_id, run.body(), receipts=[receipt], format=format_name)

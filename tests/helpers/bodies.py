@@ -59,6 +59,10 @@ class History(ABC):
     format_name: str = ""
     format: int = 0
 
+    @abstractmethod
+    def __post_init__(self) -> None:
+        """Name the dialect."""
+
     def next_id(self) -> str:
         """A call id that was not used before."""
         self.serial += 1

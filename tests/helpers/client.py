@@ -190,7 +190,7 @@ class Agent:
         fields.setdefault("limits", self.limits)
         fields.setdefault("read_back", self.read_back)
         fields.setdefault("format", self.format_name)
-        read_back_items = fields.pop("read_back_items", ())
+        read_back_items = fields.pop("read_back_items", {})
         oracle = fields.pop("oracle", True)
         self.response = self.sidecar.fit(self.session_id, body, **fields)
         self.sent = self.response.body or body

@@ -12,8 +12,8 @@ import base64
 import binascii
 import json
 from collections import Counter
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 
 from tests.helpers.cst import Node
 from tests.helpers.diff import Difference, Slot, differences, is_media
@@ -104,7 +104,7 @@ class Oracle:
         asked: the body as the request brought it, when that was not the raw one.
         injected: the read-back tool stands in the answer's tools and not in the original's.
         kept: calls whose result and arguments must stand as they were, such as pinned ones; by (item, index).
-        read_back_items: items that hold read-back results: what stands for them names the artifact that they came from.
+        read_back_items: items that hold read-back results, with the artifact of each: what stands for them names that one.
     """
 
     format_name: str
@@ -115,7 +115,7 @@ class Oracle:
     asked: bytes | None = None
     injected: bool = False
     kept: Collection[tuple[int, int]] = ()
-    read_back_items: Collection[int] = ()
+    read_back_items: Mapping[int, str] = field(default_factory=dict)
 
     def problems(self) -> list[str]:
         """Everything that is wrong, in words; empty when nothing is."""
@@ -181,10 +181,10 @@ class Oracle:
         if diff.slot is None:
             return None
         for old, new in reversed(diff.chain):
-            is_ours = diff.item in self.read_back_items or _is_content_of(content, old, self.original)
-            if not is_ours:
+            if not _is_content_of(content, old, self.original):
                 continue
-            if diff.slot.kind == "reasoning" or (new is not None and reduction.artifact_id.encode() in new.raw(self.new.text)):
+            name = self.read_back_items.get(diff.item, reduction.artifact_id)
+            if diff.slot.kind == "reasoning" or (new is not None and name.encode() in new.raw(self.new.text)):
                 return old, new
         return None
 

@@ -11,6 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 from types import TracebackType
+from typing import ClassVar
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -39,6 +40,8 @@ class Server:
         log_path: what the process wrote to its standard streams, over all its lives.
     """
 
+    program: ClassVar[tuple[str, ...]] = (sys.executable, "-m", "sidecar.cli.main")
+
     def __init__(self, *arguments: str, env: dict[str, str] | None = None) -> None:
         """Choose a folder with a short path (socket paths are at most 107 bytes); nothing is started."""
         self.folder = Path(tempfile.mkdtemp(prefix="tt"))
@@ -57,7 +60,7 @@ class Server:
 
     def start(self) -> Server:
         """Start, and wait until it says SERVING."""
-        command = [sys.executable, "-m", "sidecar.cli.main", "serve", "--listen", self.target, "--data-dir", str(self.data_dir)]
+        command = [*self.program, "serve", "--listen", self.target, "--data-dir", str(self.data_dir)]
         with self.log_path.open("ab") as log:
             self.process = subprocess.Popen(
                 [*command, *self.arguments], stdout=log, stderr=log, stdin=subprocess.DEVNULL, env={**os.environ, **self.env}
