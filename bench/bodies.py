@@ -11,7 +11,7 @@ from sidecar.demo.workspace import Outcome
 __all__ = ["body_of_size", "grow_bodies"]
 
 _RESULT_BYTES = 20_000  # below every externalize limit, so that a body's size alone decides what happens to it
-_STEP_BYTES = 2_048  # what one of the last, small model calls adds
+_STEP_BYTES = 1_024  # what one of the last, small model calls adds
 _FILLER = "gauge 17: +1.234 m, sigma 0.0123, 6 min mean, ok; "
 
 
@@ -21,15 +21,16 @@ def body_of_size(size_bytes: int, format: str = "anthropic-messages", seed: int 
 
 
 def grow_bodies(size_bytes: int, count: int, format: str = "anthropic-messages", seed: int = 1) -> list[bytes]:
-    """The last `count` bodies of a run, oldest first, each 2 KiB longer than the one before; the last has exactly `size_bytes`.
+    """The last `count` bodies of a run, oldest first, each 1 KiB longer than the one before; the last has exactly `size_bytes`.
 
     Raises:
         ValueError: too small a size for the envelope and so many bodies.
     """
     spelling = dialect(format)
     head, tail = spelling.envelope(SYSTEM)
+    items = spelling.first_items(SYSTEM)
     room = size_bytes - len(head) - len(tail) - count * _STEP_BYTES + 1  # one comma fewer than items
-    items: list[bytes] = []
+    room -= sum(len(item) + 1 for item in items)
     for group in _groups(play(seed)):
         new = [item for event in group for item in spelling.items(event)]
         size = sum(len(item) + 1 for item in new)
@@ -38,7 +39,7 @@ def grow_bodies(size_bytes: int, count: int, format: str = "anthropic-messages",
             room -= size
         elif room < _RESULT_BYTES:
             break
-    if room < 0 or not items:
+    if room < 0 or len(items) < 2:
         raise ValueError(f"{size_bytes} bytes are too few for {count} bodies")
     items += _padding(spelling, -1, room + _STEP_BYTES)
     bodies = [head + b",".join(items) + tail]

@@ -77,6 +77,10 @@ class Dialect(ABC):
         """The body before its first item and after its last."""
 
     @abstractmethod
+    def first_items(self, system: str) -> list[bytes]:
+        """Items for the system text, where the dialect has it in the history."""
+
+    @abstractmethod
     def items(self, event: Event) -> list[bytes]:
         """An event as items of the history, JSON."""
 
@@ -106,6 +110,9 @@ class _Messages(Dialect):
             "tools": tools,
         }
         return to_json(head)[:-1] + b',"messages":[', b"]}"
+
+    def first_items(self, system: str) -> list[bytes]:
+        return []
 
     def items(self, event: Event) -> list[bytes]:
         match event:
@@ -156,10 +163,11 @@ class _Chat(Dialect):
             {"type": "function", "function": {"name": name, "description": text, "parameters": _schema(parameters)}}
             for name, text, parameters in TOOLS
         ]
-        first = to_json({"role": "system", "content": system})
         head = {"model": "demo-model", "parallel_tool_calls": True, "tools": tools}
-        # The system text is an item here; it stands in the head so that both dialects have the same events.
-        return to_json(head)[:-1] + b',"messages":[' + first + b",", b"]}"
+        return to_json(head)[:-1] + b',"messages":[', b"]}"
+
+    def first_items(self, system: str) -> list[bytes]:
+        return [to_json({"role": "system", "content": system})]
 
     def items(self, event: Event) -> list[bytes]:
         match event:

@@ -221,21 +221,38 @@ def shows(text: str, wanted_id: str, content: bytes) -> bool:
 def _compare_members(raw: Any, sent: Any, where: str, read: Callable[[str], bytes]) -> list[str] | None:
     """Faults in members; None when the two are not built alike."""
     if isinstance(raw, dict) and isinstance(sent, dict) and raw.keys() == sent.keys():
-        return [line for key in raw for line in _compare(raw[key], sent[key], f"{where}.{key}", read)]
+        pairs = [(raw[key], sent[key], f"{where}.{key}") for key in raw if not _is_blanked(key, raw[key], sent[key], read)]
+        return [line for pair in pairs for line in _compare(*pair, read)]
     if isinstance(raw, list) and isinstance(sent, list):
-        # Reasoning may go without a trace in the body: a turn's at a time, and the reduction says where it is.
-        kept = raw if len(raw) == len(sent) else [block for block in raw if not _is_reasoning(block)]
+        kept = (
+            raw if len(raw) == len(sent) else [block for block in raw if not _is_reasoning(block) or not _is_stored(block, read)]
+        )
         if len(kept) == len(sent):
-            return [
-                line
-                for index, pair in enumerate(zip(kept, sent, strict=True))
-                for line in _compare(*pair, f"{where}[{index}]", read)
-            ]
+            pairs = [(one, other, f"{where}[{index}]") for index, (one, other) in enumerate(zip(kept, sent, strict=True))]
+            return [line for pair in pairs for line in _compare(*pair, read)]
     return None
+
+
+# Reasoning leaves no note in the body, since a provider would not take one in its place: it is left out, or emptied. So here the
+# store itself must have it, under the name that its content gives it.
+
+
+def _is_blanked(key: str, raw: object, sent: object, read: Callable[[str], bytes]) -> bool:
+    return key == "reasoning_content" and sent == "" and _is_stored(raw, read)
 
 
 def _is_reasoning(block: object) -> bool:
     return isinstance(block, dict) and block.get("type") in {"thinking", "redacted_thinking"}
+
+
+def _is_stored(value: object, read: Callable[[str], bytes]) -> bool:
+    for content in contents(value):
+        try:
+            if read(artifact_id(content)) == content:
+                return True
+        except KeyError:
+            continue
+    return False
 
 
 def _media(value: object) -> Iterator[bytes]:

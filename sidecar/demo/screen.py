@@ -18,11 +18,11 @@ _BAR_CELLS = 28
 class Screen:
     """Prints to a stream, one short line at a time."""
 
-    def __init__(self, session: DemoSession, seed: int, out: TextIO = sys.stdout) -> None:
-        """Remember the session's size, which the bars are drawn to."""
-        self._session, self._seed, self._out = session, seed, out
+    def __init__(self, session: DemoSession, seed: int, out: TextIO | None = None) -> None:
+        """Remember the session's size, which the bars are drawn to; standard output when `out` is None."""
+        self._session, self._seed, self._out = session, seed, out or sys.stdout
         self._full_bytes = len(session.body())
-        ascii_only = "utf" not in (out.encoding or "").lower()
+        ascii_only = "utf" not in (self._out.encoding or "").lower()
         self._full, self._rest = ("#", ".") if ascii_only else ("█", "░")
 
     def say(self, text: str = "") -> None:

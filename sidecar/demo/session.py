@@ -52,8 +52,8 @@ def build_session(
     """
     spelling = dialect(format)
     head, tail = spelling.envelope(SYSTEM)
-    items: list[bytes] = []
-    size, calls = len(head) + len(tail), 0
+    items = spelling.first_items(SYSTEM)
+    size, calls = len(head) + len(tail) + sum(map(len, items)), 0
     for event in play(seed):
         new = spelling.items(event)
         items += new

@@ -14,7 +14,7 @@ from sidecar.replay.cost import common_prefix_bytes
 @pytest.mark.parametrize("size", [32 << 10, 256 << 10, 1 << 20])
 def test_grow_bodies_last_has_the_exact_size_and_extends_the_ones_before(format: str, size: int) -> None:
     bodies = grow_bodies(size, 8, format)
-    assert [len(body) for body in bodies] == [size - 2048 * left for left in range(7, -1, -1)]
+    assert [len(body) for body in bodies] == [size - 1024 * left for left in range(7, -1, -1)]
     histories = [json.loads(body)["messages"] for body in bodies]
     for before, after in zip(bodies, bodies[1:], strict=False):
         assert common_prefix_bytes(before, after) >= len(before) - 2
@@ -24,7 +24,7 @@ def test_grow_bodies_last_has_the_exact_size_and_extends_the_ones_before(format:
 
 def test_grow_bodies_with_too_little_room_is_refused() -> None:
     with pytest.raises(ValueError, match="too few"):
-        grow_bodies(8_000, 4)
+        grow_bodies(5_000, 4)
 
 
 def test_body_of_size_is_one_body() -> None:

@@ -9,7 +9,14 @@ from sidecar.replay.table import format_bytes, format_table
 
 @pytest.mark.parametrize(
     ("count", "text"),
-    [(0, "0 B"), (9_999, "9,999 B"), (98_304, "96.0 KiB"), (262_144, "256.0 KiB"), (2_315_957, "2.2 MiB"), (-(1 << 20), "-1.0 MiB")],
+    [
+        (0, "0 B"),
+        (9_999, "9,999 B"),
+        (98_304, "96.0 KiB"),
+        (262_144, "256.0 KiB"),
+        (2_315_957, "2.2 MiB"),
+        (-(1 << 20), "-1.0 MiB"),
+    ],
 )
 def test_format_bytes_at_each_unit_is_short(count: int, text: str) -> None:
     assert format_bytes(count) == text
