@@ -192,6 +192,30 @@ def _decode_base64(raw: bytes) -> tuple[bytes, list[tuple[int, int]]] | None:
 
     Either alphabet, white space between, padding optional. What is odd in the spelling need not survive: the raw item keeps it.
     """
+    if b"\\" not in raw and b" " not in raw:  # nearly always: raw and digits go in step
+        digits = raw
+        starts = [(at, at // 4 * 3) for at in range(0, len(raw), _BLOCK_DIGITS)]
+    else:
+        found = _base64_digits(raw)
+        if found is None:
+            return None
+        digits, starts = found
+    if b"-" in digits or b"_" in digits:
+        digits = digits.translate(_BASE64_URL)
+    if len(digits) % 4:
+        digits += b"=" * (4 - len(digits) % 4)
+    try:
+        content = binascii.a2b_base64(digits, strict_mode=True)
+    except binascii.Error:
+        return None
+    # Padding alone can open a last block without content.
+    while starts and starts[-1][1] >= len(content):
+        starts.pop()
+    return content, starts
+
+
+def _base64_digits(raw: bytes) -> tuple[bytes, list[tuple[int, int]]] | None:
+    """Digits and block starts of base64 with escapes or white space in it; None when there is something else in it."""
     digits: list[bytes] = []
     starts: list[tuple[int, int]] = []
     count = at = 0
@@ -216,14 +240,4 @@ def _decode_base64(raw: bytes) -> tuple[bytes, list[tuple[int, int]]] | None:
             digits.append(run)
             count += len(run)
         at = token.end()
-    text = b"".join(digits).translate(_BASE64_URL)
-    if count % 4:
-        text += b"=" * (4 - count % 4)
-    try:
-        content = binascii.a2b_base64(text, strict_mode=True)
-    except binascii.Error:
-        return None
-    # Padding alone can open a last block without content.
-    while starts and starts[-1][1] >= len(content):
-        starts.pop()
-    return content, starts
+    return b"".join(digits), starts
