@@ -7,7 +7,10 @@ import os
 import random
 from collections.abc import Sequence
 from hashlib import sha256
+from typing import Any
 from zlib import crc32
+
+import msgspec
 
 import fastpath
 from sidecar.core.types import (
@@ -34,6 +37,11 @@ from sidecar.ports import Batch, SessionHead
 
 KEY = SessionKey("team", "run-1")
 LARGE_BYTES = 16_384
+
+
+def msgspec_replace(record: ArtifactRecord, **fields: Any) -> ArtifactRecord:
+    """A record with other fields."""
+    return msgspec.structs.replace(record, **fields)
 
 
 def raw_item(text: str | bytes, role: str = "tool") -> bytes:

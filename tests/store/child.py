@@ -130,10 +130,23 @@ def run_space(folder: str, seed: str) -> None:
     store.close()
 
 
+def run_purge(folder: str, _seed: str) -> None:
+    """Remove a session that takes several transactions to remove, and wait to be killed in one of them."""
+    store = LmdbStore(folder, quota_bytes=0)
+    key = SessionKey("large", "one")
+    futures = [store.submit(step(key, number * BATCH_ITEMS, number)) for number in range(1_500)]
+    for future in futures:
+        future.result()
+    print("removing", flush=True)
+    store.delete_session(key)
+    threading.Event().wait(30)
+
+
 MODES: dict[str, Callable[[str, str], None]] = {
     "writers": run_writers,
     "hold": run_hold,
     "fill": run_fill,
+    "purge": run_purge,
     "space": run_space,
 }
 
