@@ -15,6 +15,8 @@ from trimtab.v1 import common_pb2, session_pb2
 
 __all__ = ["sessions"]
 
+_HEADINGS = ("session", "format", "revision", "items", "raw bytes", "stored bytes", "artifacts", "last used (UTC)")
+
 
 @click.command()
 @click.argument("session_id", metavar="[SESSION]", required=False)
@@ -67,7 +69,7 @@ def _list(stubs: Stubs[grpc.Channel], scope: str, prefix: str) -> Iterator[sessi
 
 def _lines(found: list[session_pb2.Session]) -> list[str]:
     """A table for people, as wide as it needs to be: numbers right, text left."""
-    rows: list[tuple[str, ...]] = [("session", "format", "revision", "items", "raw bytes", "stored bytes", "artifacts", "last used (UTC)")]
+    rows: list[tuple[str, ...]] = [_HEADINGS]
     for session in found:
         numbers = (session.revision, session.item_count, session.raw_bytes, session.stored_bytes, session.artifact_count)
         rows.append(
@@ -78,7 +80,7 @@ def _lines(found: list[session_pb2.Session]) -> list[str]:
                 session.update_time.ToDatetime().strftime("%Y-%m-%d %H:%M:%S"),
             )
         )
-    widths = [max(len(row[column]) for row in rows) for column in range(8)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADINGS))]
     return [
         "  ".join(
             cell.rjust(width) if 2 <= column <= 6 else cell.ljust(width)

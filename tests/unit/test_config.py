@@ -133,3 +133,9 @@ def test_parse_list_splits_text_at_commas() -> None:
     assert values.parse_list(["unix:/a,b"]) == ("unix:/a,b",)
     with pytest.raises(ValueError, match="is not"):
         values.parse_list(5)
+
+
+def test_readme_lists_every_option() -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    section = readme.split("## Options")[1].split("## Limits")[0]
+    assert [line.split("`")[1] for line in section.splitlines() if line.startswith("| `")] == [option.name for option in OPTIONS]

@@ -21,6 +21,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "sidecar.app": ("msgspec", "fastpath", "sidecar", "store", "trimtab", *GRPC),
     "sidecar.cli": ("click", "grpc", "google.protobuf", "sidecar.app", "sidecar.cli", "sidecar.config", "sidecar.log")
     + ("sidecar.option_values", "sidecar.replay", "trimtab"),
+    "sidecar.cli.replay": ("click", "fastpath", "sidecar.cli", "sidecar.config", "sidecar.replay", "trimtab")
+    + ("sidecar.core.errors", "sidecar.core.types", "sidecar.formats"),
     # A decision knows dialects by their interface only, never which there are.
     "sidecar.core": ("msgspec", "fastpath", "sidecar.core", "sidecar.formats.base", "sidecar.formats.spelling"),
     "sidecar.demo": ("msgspec", "grpc", "sidecar.demo", "sidecar.replay", "trimtab"),
@@ -28,7 +30,9 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "sidecar.formats": ("msgspec", "fastpath", "sidecar.core.errors", "sidecar.core.readback", "sidecar.core.types")
     + ("sidecar.formats",),
     "sidecar.ports": ("msgspec", "sidecar.core.types"),
-    "sidecar.replay": ("msgspec", "matplotlib", "fastpath", "sidecar.replay", "trimtab.v1"),
+    # Recordings are read with the pure parts, and driven through the API like any agent's bodies.
+    "sidecar.replay": ("msgspec", "matplotlib", "fastpath", "sidecar.core.types", "sidecar.formats", "sidecar.replay")
+    + ("trimtab.v1",),
     "sidecar.rpc": ("msgspec", "fastpath", "sidecar.core", "sidecar.engine", "sidecar.formats", "sidecar.ports", "sidecar.rpc")
     + ("sidecar.version", "trimtab.v1", *GRPC),
     # Beside types and errors, the store shares the pure functions that name and cut content.

@@ -1,0 +1,1 @@
+"""Programs that run: each is tested, and the README shows them as they are."""
