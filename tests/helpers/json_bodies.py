@@ -14,9 +14,8 @@ _KEYS = (
     rb"tool_calls function \u0069d zz k\"q \ud83d"
 ).split() + [b"", b"\xed\xa0\xbd", b"q" * 70]
 _STRINGS = [
-    *(
-        rb"a x user assistant tool text tool_use tool_result \u00e9 \n\t\u0041\/ \ud83d\ude00 \ud83d \ude00\ud83d error \u0065rror"
-    ).split(),
+    *(rb"a x user assistant tool text tool_use tool_result \u00e9 \n\t\u0041\/ \ud83d\ude00 \ud83d error \u0065rror").split(),
+    rb"\ude00\ud83d",
     b"",
     b"\xc3\xa9",
     b"\xed\xa0\x80",
@@ -80,7 +79,8 @@ torture_bodies = st.builds(
 
 SMALL_BODY = (
     rb'{"model":"m\u00e9","system":[{"type":"text","text":"s","cache_control":{"type":"ephemeral"}}], "messages" :['
-    rb'{"role":"user","content":"hi \ud83d\ude00 \"x\\"},{"role":"assistant","content":[{"type":"thinking","thinking":"t","signature":"sg"},'
+    rb'{"role":"user","content":"hi \ud83d\ude00 \"x\\"},{"role":"assistant","content":['
+    rb'{"type":"thinking","thinking":"t","signature":"sg"},'
     rb'{"type":"tool_use","id":"c1","name":"run","input":{"n":-12.5e+3,"deep":[[],{},[null,true,false]]}}]},'
     rb'{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","is_error":true,"content":[{"type":"text","text":"out\n\u0001"}]},'
     rb'{"type":"image","source":{"type":"base64","data":"QUJD"}}]}],"tools":[{"name":"run","input_schema":{"type":"object"}}],"max_tokens":0}'
