@@ -20,7 +20,7 @@ from sidecar.core.envelope import envelope_digest
 from sidecar.core.errors import TrimtabError
 from sidecar.core.types import ArtifactRecord, ItemMeta
 from store.blobs import read_blob
-from store.codec import DamageError
+from store.codec import DamageError, NewerError
 from store.env import Env
 from store.journal import read_range
 from store.layout import DATA, INDEX, TOMB, Family, index_names, number_in, session_prefix
@@ -65,7 +65,7 @@ def _whole(txn: lmdb.Transaction[memoryview], names: list[tuple[bytes, int]]) ->
     for _, handle in names:
         try:
             used += stored_in(read_head(txn, handle))
-        except DamageError:
+        except (DamageError, NewerError):
             used = -1
             break  # told where the session is checked
     try:

@@ -11,7 +11,7 @@ import resource
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from struct import Struct
 
@@ -28,6 +28,7 @@ __all__ = ["DEFAULT_MAP_BYTES", "Env"]
 DEFAULT_MAP_BYTES = 1 << 40  # sparse: a 1 TiB map opens in 0.5 ms with a 12 KB file
 LEAST_MAP_BYTES = 1 << 24
 MAX_READERS = 1024  # slots of 64 bytes; LMDB's own default of 126 is too few for a server's threads
+LOCK_BYTES = 64 * MAX_READERS + 4096
 SPARE_TXNS = 16
 LEAST_RESERVE_BYTES = 1 << 17
 MOST_RESERVE_BYTES = 1 << 24
@@ -44,6 +45,7 @@ class Env:
         map_is_reduced: the address space did not allow what was asked for.
         unclean_end: the last process that held the folder did not close it.
         reserve: disk space for removals; for the writer thread only.
+        folder_is_shared: the folder is another user's and stays as wide as it is (a mounted volume); its files are ours only.
         volatile: the folder goes with the container or with the host's memory.
     """
 
@@ -63,7 +65,7 @@ class Env:
         self._given_up = False
         self._paused = False  # no read begins
         with translated("open the data folder"):
-            _own_folder(self.folder)
+            self.folder_is_shared = not _own_folder(self.folder)
             kind = mounts.mount_kind(self.folder)
             if kind in mounts.REMOTE:
                 raise StoreFailedError(
@@ -106,6 +108,10 @@ class Env:
             map_bytes //= 2
 
     def _open_once(self, map_bytes: int) -> lmdb.Environment:
+        # Made here, so that no umask has a say, and never opened again: to close a file gives up LMDB's locks on it. The table of
+        # readers is a map: on a full disk, the first touch of a page of it that has no block would end the process.
+        _own_file(self.folder / "data.mdb", 0)
+        _own_file(self.folder / "lock.mdb", LOCK_BYTES)
         try:
             env = lmdb.open(
                 os.fspath(self.folder),
@@ -117,11 +123,6 @@ class Env:
             )
         except (lmdb.InvalidError, lmdb.VersionMismatchError) as err:
             raise _foreign(self.folder) from err
-        for name in ("data.mdb", "lock.mdb"):
-            (self.folder / name).chmod(0o600)  # the mode given to open passes through the umask, and files may be older
-        with (self.folder / "lock.mdb").open("r+b") as table:
-            # The table of readers is a map: on a full disk, the first touch of a page that has no block would end the process.
-            allocate(table.fileno(), os.fstat(table.fileno()).st_size)
         env.reader_check()
         # A copy that was cut short: missing pages must read as zeros, for a map past the end of its file ends the process.
         size = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
@@ -255,20 +256,38 @@ class Env:
                 self._readers.notify_all()
 
 
-def _own_folder(folder: Path) -> None:
-    """Make the folder, and make it its owner's only, whatever the umask."""
+def _own_folder(folder: Path) -> bool:
+    """Make the folder, and make it its owner's only, whatever the umask. False when it is another user's."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    folder.chmod(0o700)
+    try:
+        folder.chmod(0o700)
+    except PermissionError:
+        if folder.stat().st_uid == os.geteuid():
+            raise
+        return False
+    return True
+
+
+def _own_file(path: Path, size_bytes: int) -> None:
+    """Make a file, its owner's only, with blocks up to a size."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        os.fchmod(descriptor, 0o600)
+        if os.fstat(descriptor).st_size < size_bytes:
+            allocate(descriptor, size_bytes)
+    finally:
+        os.close(descriptor)
 
 
 def _flush_folder(folder: Path) -> None:
-    """Make the folder's entries durable, and its own."""
+    """Make the folder's entries durable, and its own where its parent may be opened."""
     for place in (folder, folder.parent):
-        descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        with suppress(PermissionError):
+            descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
 
 
 def _foreign(folder: Path) -> StoreFailedError:

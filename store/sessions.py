@@ -8,7 +8,7 @@ from sidecar.core.types import Anchors, ArtifactSource, Envelope, ItemMeta, Offl
 from sidecar.ports import SessionHead, SessionImage, SessionSummary
 from store import codec
 from store.blobs import read_blob
-from store.codec import DamageError, HeadRecord, unseal
+from store.codec import DamageError, HeadRecord, NewerError, unseal
 from store.layout import (
     TOMB,
     Family,
@@ -111,14 +111,14 @@ def summarize(key: SessionKey, head: HeadRecord) -> SessionSummary:
 def summaries(txn: lmdb.Transaction[memoryview], scope: str, prefix: str) -> list[SessionSummary]:
     """Sessions of a scope, most recently used first. O(sessions that match).
 
-    One with a damaged head shows as empty; the others as they are.
+    One with a head that cannot be read shows as empty; the others as they are.
     """
     found: list[SessionSummary] = []
     for name, value in scan(txn, index_prefix(scope, prefix)):
         key = SessionKey(*index_names(name))
         try:
             found.append(summarize(key, read_head(txn, number_in(bytes(value)))))
-        except DamageError:
+        except (DamageError, NewerError):
             found.append(SessionSummary(key, SessionHead(), 0, 0, 0))
     found.sort(key=lambda summary: summary.head.update_ms, reverse=True)
     return found
@@ -132,7 +132,7 @@ def remove_session(txn: lmdb.Transaction[memoryview], name: bytes) -> int | None
     totals = read_totals(txn)
     try:
         stored = stored_in(read_head(txn, handle))
-    except DamageError:  # what is damaged can be removed all the same
+    except (DamageError, NewerError):  # what is damaged can be removed all the same
         stored = count_stored(txn, name, handle)
     txn.delete(name)
     txn.put(tomb_key(handle), b"")

@@ -35,6 +35,7 @@ class LmdbStore:
         unclean_end: the last process that held the folder did not close it. Nothing acknowledged is lost by that.
         map_bytes: size of the map.
         map_is_reduced: the address space did not allow a map as large as asked for.
+        folder_is_shared: the folder is another user's and stays as wide as it is (a mounted volume); its files are ours only.
         volatile: the folder is on a file system that goes with the container or with the host's memory.
     """
 
@@ -73,6 +74,7 @@ class LmdbStore:
         self.unclean_end = self._env.unclean_end
         self.map_bytes = self._env.map_bytes
         self.map_is_reduced = self._env.map_is_reduced
+        self.folder_is_shared = self._env.folder_is_shared
         self.volatile = self._env.volatile
         _open_stores.add(self)
 

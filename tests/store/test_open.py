@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import stat
+import subprocess
+import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -52,6 +56,46 @@ def test_open_narrows_what_was_wider(tmp_path: Path) -> None:
     store.close()
     assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o700
     assert modes == {0o600}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs to be two users")
+@pytest.mark.parametrize("mask", [0o022, 0o777])
+def test_open_folder_of_other_user_is_used_and_said(mask: int) -> None:
+    """Ensure that a volume whose root belongs to another can be the data folder: the files are ours only all the same."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o777)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            os.setgid(65_534)
+            os.setuid(65_534)
+            os.umask(mask)
+            store = LmdbStore(folder, quota_bytes=0)
+            store.submit(build.plain(KEY, 0, [b"x"])).result(10)
+            modes = {(place.stat().st_uid, stat.S_IMODE(place.stat().st_mode)) for place in folder.iterdir()}
+            code = 0 if store.folder_is_shared and modes == {(65_534, 0o600)} else 2
+            store.close()
+        finally:
+            os._exit(code)
+    status = os.waitpid(child, 0)[1]
+    shutil.rmtree(folder)
+    assert status == 0
+
+
+def test_open_keeps_lmdbs_own_lock(tmp_path: Path) -> None:
+    """Ensure that another program's LMDB sees that the environment is in use, and so leaves the table of readers alone."""
+    store = LmdbStore(tmp_path, quota_bytes=0)
+    script = (
+        "import fcntl, os, struct, sys\n"
+        "fd = os.open(sys.argv[1], os.O_RDWR)\n"
+        "lock = fcntl.fcntl(fd, fcntl.F_GETLK, struct.pack('hhqqi', fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0))\n"
+        "print(struct.unpack('hhqqi', lock)[4])\n"
+    )
+    holder = subprocess.run([sys.executable, "-c", script, tmp_path / "lock.mdb"], capture_output=True, text=True, check=True)
+    assert int(holder.stdout) == os.getpid()
+    assert store._env._lmdb.info()["max_readers"] >= 1024
+    store.close()
 
 
 def test_open_folder_held_by_other_process_names_it(tmp_path: Path) -> None:

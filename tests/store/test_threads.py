@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
+import lmdb
+import pytest
+
 from sidecar.core.errors import TrimtabError
 from sidecar.core.types import SessionKey
-from store import LmdbStore
+from store import LmdbStore, env, writer
 from tests.store import build
 from tests.store.build import KEY
 
@@ -51,6 +56,46 @@ def test_read_200_threads_at_once(tmp_path: Path) -> None:
     assert len(seen) == 200 * 6
     assert all(seen)
     assert store._env._lmdb.info()["num_readers"] <= 200
+    store.close()
+
+
+def test_read_more_threads_than_reader_slots_waits_its_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(env, "MAX_READERS", 2)
+    monkeypatch.setattr(env, "LOCK_BYTES", 0)
+    monkeypatch.setattr(env, "SPARE_TXNS", 0)
+    store = LmdbStore(tmp_path, quota_bytes=0)
+    raw = build.raw_item("x" * 2_000_000)
+    store.submit(build.plain(KEY, 0, [raw])).result(10)
+    assert store._env._lmdb.info()["max_readers"] == 2
+    with store._env._lmdb.begin(), store._env._lmdb.begin(), pytest.raises(lmdb.ReadersFullError):
+        store._env._lmdb.begin()
+    seen = []
+    assert together(40, lambda _: seen.append(store.read_item(KEY, 0) == raw)) == []
+    assert seen == [True] * 40
+    store.close()
+
+
+def test_readers_that_were_killed_do_not_pin_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "IDLE_SECONDS", 0.02)
+    store = LmdbStore(tmp_path, quota_bytes=0)
+    store.submit(build.plain(KEY, 0, [b"x"])).result(10)
+    script = (
+        "import lmdb, os, sys\n"
+        "env = lmdb.open(sys.argv[1], readonly=True, max_spare_txns=0)\n"
+        "kept = [env.begin() for _ in range(130)]\n"
+        "print(len(kept), flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as reader:
+        assert reader.stdout is not None
+        assert reader.stdout.readline() == "130\n"
+        reader.kill()
+    for turn in range(400):
+        batch = build.plain(KEY, 1, [])
+        batch.envelope = build.envelope(system="s" * 60_000 + str(turn))
+        store.submit(batch).result(10)
+    assert (tmp_path / "data.mdb").stat().st_size < 4_000_000
     store.close()
 
 
