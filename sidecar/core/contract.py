@@ -7,6 +7,7 @@ follows the edits.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -43,9 +44,9 @@ PRESERVES = {
 }
 
 _EDITABLE: dict[ReductionKind, tuple[Kind, ...]] = {
-    ReductionKind.EXTERNALIZE: (Kind.RESULT,),
-    ReductionKind.RESULT: (Kind.RESULT,),
-    ReductionKind.RECENT_RESULT: (Kind.RESULT,),
+    ReductionKind.EXTERNALIZE: (Kind.RESULT, Kind.SERVER_RESULT),
+    ReductionKind.RESULT: (Kind.RESULT, Kind.SERVER_RESULT),
+    ReductionKind.RECENT_RESULT: (Kind.RESULT, Kind.SERVER_RESULT),
     ReductionKind.ARGUMENTS: (Kind.CALL,),
     ReductionKind.MEDIA: (Kind.MEDIA,),
     ReductionKind.REASONING: (Kind.REASONING,),
@@ -64,8 +65,15 @@ class Placed(NamedTuple):
 
 def new_violations(before: Sequence[Violation], after: Sequence[Violation]) -> list[Violation]:
     """Structural rules that the finished body breaks and the body on arrival did not."""
-    known = {(violation.rule, violation.item_index) for violation in before}
-    return [violation for violation in after if (violation.rule, violation.item_index) not in known]
+    known = Counter((violation.rule, violation.item_index) for violation in before)
+    found = []
+    for violation in after:
+        key = (violation.rule, violation.item_index)
+        if known[key] > 0:
+            known[key] -= 1
+        else:
+            found.append(violation)
+    return found
 
 
 def _broken(what: str) -> InternalError:

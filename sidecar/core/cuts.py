@@ -86,11 +86,15 @@ def result_candidates(
     """
     part = parts[index]
     item = items[part.item]
-    if part.end - part.start < min_bytes:
+    if part.end - part.start < min_bytes or part.flags & PartFlag.SIGNED:
+        return
+    server = part.kind == Kind.SERVER_RESULT
+    if server and part.payload_start < 0:
         return
     whole = item.role == Role.RESULT
-    scope = (item.start, item.end) if whole else (part.start, part.end)
-    base: Path = () if whole else (path_at(body, item.start, part.start) or ())
+    # Of what a provider's own tool left, only its output may go; its frame is read by the provider.
+    scope = (item.start, item.end) if whole else (part.payload_start, part.payload_end) if server else (part.start, part.end)
+    base: Path = () if whole else (path_at(body, item.start, scope[0]) or ())
     kids = [p for p in parts[index + 1 : item.first_part + item.part_count] if p.start >= part.start and p.end <= part.end]
     media = [p for p in kids if p.kind == Kind.MEDIA]
     signed = any(p.flags & PartFlag.SIGNED for p in (part, *kids))
@@ -111,7 +115,7 @@ def result_candidates(
     if part.payload_type not in (ValueType.ARRAY, ValueType.OBJECT) or media or signed:
         return
     rest = part.payload_end - part.payload_start - cut_bytes
-    if found or rest < max(min_bytes, 2 * STUB_BYTES):
+    if server or found or rest < max(min_bytes, 2 * STUB_BYTES):
         return
     payload = path_at(body, item.start, part.payload_start)
     if payload is None or any(path[: len(payload)] == payload for path in taken):

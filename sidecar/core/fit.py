@@ -114,7 +114,7 @@ def _text_bytes(view: FitView, index: int) -> int:
 def _results(view: FitView, unit: Unit, kind: ReductionKind) -> Iterator[tuple[int, Candidate]]:
     """Candidates of a unit's results, with the index of their result part."""
     for call in unit.calls:
-        if call.server or view.pinned(call):
+        if view.pinned(call):
             continue
         for index in call.results:
             taken = view.taken.get(view.parts[index].item, set())

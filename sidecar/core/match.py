@@ -75,6 +75,7 @@ def align(
     digest_of: Callable[[int], tuple[bytes, bytes]],
     taken: Sequence[Matched] = (),
     floor: int = 0,
+    renewed: Callable[[int, int], bool] = lambda index, number: False,
 ) -> Alignment:
     """Align a body's items with a branch. O(items) but for repeats, which cost a binary search.
 
@@ -86,6 +87,8 @@ def align(
             items past `taken` only, at most once each.
         taken: leading items that are byte-equal to the leading items of the branch; their matches.
         floor: items with smaller numbers never match.
+        renewed: whether the body's item at an index is a new text of the branch's item of that number: a system item
+            that carries the time, say. It takes that item's place, and the history goes on.
 
     Returns:
         One match for each item; `diverged_at` is None when the body holds the whole branch, in order, and only adds behind it.
@@ -113,6 +116,14 @@ def align(
                 continue
             if positions is None:
                 positions = {number: position for position, number in enumerate(branch)}
+            if renewed(index, number):
+                again = next((n for n in known.numbers(strict) if n >= floor and n not in used and n not in positions), -1)
+                new += again < 0
+                reused = reused or again >= 0
+                used.add(again)
+                items.append(Matched(again, 0))
+                expected += 1
+                continue
             later = _later(known.numbers(strict), positions, expected)
             if later is not None:
                 if diverged is None:

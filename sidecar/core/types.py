@@ -244,6 +244,7 @@ class ItemMeta(msgspec.Struct, frozen=True, array_like=True):
     crc: int  # CRC-32 of its bytes as they first came, markers apart: tells "rewritten" from "as before"
     size_bytes: int  # of those bytes
     closing: bool = False  # written by close_interrupted; a real result replaces it
+    role: int = 0  # fastpath.Role
 
 
 class JournalItem(msgspec.Struct, frozen=True):

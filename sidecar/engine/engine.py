@@ -43,16 +43,18 @@ class Engine:
         Raises:
             TrimtabError: see the proto's Fit.
         """
+        retries = False
         for _ in range(TRIES):
             session = self.sessions.get(given.key)
             with session.lock:
                 if not self.sessions.current(session):
                     continue
                 if not session.settle_writes():
-                    # An unwaited batch was lost; what is durable is the truth.
+                    # An unwaited batch was lost; what is durable is the truth. The next write is waited for: trouble is told.
                     self.sessions.drop(session)
+                    retries = True
                     continue
-                result = FitCall(self, session, given).run()
+                result = FitCall(self, session, given, retries=retries).run()
                 if given.dry_run and not session.exists:
                     self.sessions.drop(session)
                 self.sessions.note_size(session)

@@ -67,7 +67,7 @@ def answer(
     else:
         outcome = FitOutcome.FITTED if placed else FitOutcome.UNCHANGED
     old = [(intake.items[a.item].start if a.edit is None else a.edit.start, applied_reduction(a, call.refs)) for a in applied]
-    new = _new_reductions(call, plan.cuts, placed)
+    new = _new_reductions(call, plan.cuts)
     both = sorted((*old, *new), key=lambda pair: pair[0])
     listed = both if given.list_applied else new
     artifacts = {} if given.dry_run else {artifact.artifact_id: artifact for artifact in (cut.artifact for cut in plan.cuts)}
@@ -84,6 +84,14 @@ def answer(
     if tokens[1][1] is not TokenBasis.CALIBRATED:
         notes.append(
             Note("TOKENS_UNKNOWN", "no usage was told: byte limits act, and limits in tokens by an estimate that errs high")
+        )
+    if (plan.cuts or (placed and not call.session.exists)) and call.adapter.binds_reasoning(after, placed[0].edit.start):
+        notes.append(
+            Note(
+                "REASONING_BOUND",
+                "signed reasoning stands behind a change: models that check its prefix refuse it with 400 or drop it; "
+                "let the provider drop it (thinking.block_binding.prefix_mismatch_behavior: drop_block)",
+            )
         )
     return FitResult(
         outcome=outcome,
@@ -113,15 +121,14 @@ def answer(
     )
 
 
-def _new_reductions(call: FitCall, cuts: Sequence[Built], placed: Sequence[Placed]) -> list[tuple[int, Reduction]]:
-    edits = {(each.item, each.edit.start): each.edit for each in placed}
+def _new_reductions(call: FitCall, cuts: Sequence[Built]) -> list[tuple[int, Reduction]]:
     found = []
     for cut in cuts:
         candidate = cut.candidate
         ref = None if candidate.call is None else call.refs.ref_of(call.refs.key_of(candidate.call))
-        edit = edits.get((candidate.item, candidate.start))
-        saved = cut.saved_bytes if edit is None else edit.end - edit.start - len(edit.data)
-        found.append((candidate.start, Reduction(candidate.kind, candidate.item, ref, cut.artifact.artifact_id, "", saved)))
+        edit = call.cut_edits[(candidate.item, cut.raw_path)]
+        saved = edit.end - edit.start - len(edit.data)
+        found.append((edit.start, Reduction(candidate.kind, candidate.item, ref, cut.artifact.artifact_id, "", saved)))
     return found
 
 

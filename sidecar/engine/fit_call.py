@@ -58,12 +58,14 @@ NOTED_FAULTS = 5
 class FitCall:
     """State of one call. Used once, under the session's lock."""
 
-    def __init__(self, engine: Engine, session: Session, given: FitInput) -> None:
+    def __init__(self, engine: Engine, session: Session, given: FitInput, *, retries: bool = False) -> None:
         """Nothing is read or written yet."""
         self.engine = engine
         self.session = session
         self.given = given
+        self.retries = retries  # an earlier write of the session failed: this one is waited for
         self.notes: list[Note] = []
+        self.cut_edits: dict[tuple[int, Path], Edit] = {}  # by item and raw path: where each cut of this call stands
         self.now_ms = engine.clock.now_ms()
 
     # Step by step -----------------------------------------------------------------------------------------------------
@@ -293,7 +295,9 @@ class FitCall:
             data = cut.replacement
             if data[:1] == b"{":
                 data = adapter.with_marker(data, self.given.body[span[0] : span[1]], self.engine.style_of(data))
-            placed.append(Placed(Edit(span[0], span[1], data), cut.candidate.kind, at, True))
+            edit = Edit(span[0], span[1], data)
+            placed.append(Placed(edit, cut.candidate.kind, at, True))
+            self.cut_edits[(at, cut.raw_path)] = edit
         placed.sort(key=lambda each: (each.edit.start, each.edit.end))
         return placed, applied
 

@@ -71,6 +71,7 @@ def change_of(call: FitCall, plan: FitPlan, after: Scan) -> Change:
         pins=call.new_pins,
         must_keep=bool(plan.cuts) or call.new_anchors is not None or bool(call.new_receipts) or call.new_pins is not None,
         must_wait=bumps
+        or call.retries
         or not session.exists
         or new_head.limits != head.limits
         or (new_head.read_back, new_head.read_back_tool_name) != (head.read_back, head.read_back_tool_name),

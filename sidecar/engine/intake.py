@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import NamedTuple
 from zlib import crc32
 
-from fastpath import Item, ItemFlag, MalformedError, Part, Scan, canon, decode_string, scan, strings, strip_markers
+from fastpath import Item, ItemFlag, MalformedError, Part, Role, Scan, canon, decode_string, scan, strings, strip_markers
 from sidecar.core.errors import MalformedBodyError
 from sidecar.core.match import Alignment, Matched, align
 from sidecar.core.types import ItemMeta, JournalItem
@@ -111,7 +111,10 @@ def take_in(session: Session, adapter: Adapter, body: bytes, branch: Sequence[in
             found = digests[index] = _digests(scanned, adapter, items[index])
         return found
 
-    alignment = align(session.known, branch, len(items), digest_of, taken, floor)
+    def renewed(index: int, number: int) -> bool:
+        return items[index].role == Role.SYSTEM == session.metas[number].role
+
+    alignment = align(session.known, branch, len(items), digest_of, taken, floor, renewed)
     numbers: list[int] = []
     new_items: list[JournalItem] = []
     new_at: list[int] = []
@@ -126,15 +129,14 @@ def take_in(session: Session, adapter: Adapter, body: bytes, branch: Sequence[in
         number = len(session.metas) + len(new_items)
         raw = _raw(scanned, adapter, item)
         strict, loose = digest_of(index)
-        meta = ItemMeta(number, strict, loose, crc32(raw), len(raw))
+        meta = ItemMeta(number, strict, loose, crc32(raw), len(raw), role=item.role)
         new_items.append(JournalItem(meta, raw, large_spans(raw)))
         new_at.append(index)
         raws[number] = raw
         numbers.append(number)
     units = build_units(items, parts, lambda start, end: decode_value(body, start, end))
-    return Intake(
-        adapter, scanned, items, parts, alignment, numbers, new_items, new_at, rewritten, units, adapter.check(scanned), raws
-    )
+    violations = adapter.check(scanned, (items, parts))
+    return Intake(adapter, scanned, items, parts, alignment, numbers, new_items, new_at, rewritten, units, violations, raws)
 
 
 def _raw(scanned: Scan, adapter: Adapter, item: Item) -> bytes:

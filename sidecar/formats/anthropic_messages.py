@@ -10,7 +10,7 @@ client may fill); the docs of the web search tool for encrypted_content. The rul
 
 from __future__ import annotations
 
-from fastpath import Code, Edit, Field, Grammar, GrammarSpec, Item, Kind, Part, Role, Scan, Shape
+from fastpath import Code, Edit, Field, Grammar, GrammarSpec, Item, Kind, Part, PartFlag, Role, Scan, Shape
 from sidecar.core.errors import MalformedBodyError
 from sidecar.core.readback import READ_BACK_TOOL_DESCRIPTION, READ_BACK_TOOL_NAME, READ_BACK_TOOL_SCHEMA
 from sidecar.core.types import Format, ReductionKind, UsageFigures
@@ -156,6 +156,19 @@ class AnthropicMessages(Adapter):
         """
         thread = last_member(scan, b"thread")
         return thread[:1] != b"{" or string_at(thread, b"type") == b"create"
+
+    def binds_reasoning(self, scan: Scan, edited_from: int) -> bool:
+        """Whether a signed block stands behind the change, and the body does not ask the provider to drop what no longer fits.
+
+        Source: platform.claude.com, "Prefix checks on thinking blocks": models with preserved thinking answer 400, or drop the
+        block, when system, tools or an earlier message changed; `thinking.block_binding.prefix_mismatch_behavior: "drop_block"`
+        chooses the latter. Models before them take the block.
+        """
+        if string_at(last_member(scan, b"thinking"), b"block_binding", b"prefix_mismatch_behavior") == b"drop_block":
+            return False
+        return any(
+            part.kind == Kind.REASONING and part.flags & PartFlag.SIGNED and part.start >= edited_from for part in scan.parts()
+        )
 
     def stub(self, kind: ReductionKind, original: bytes, text: str, style: Style) -> bytes | None:
         """See Adapter."""

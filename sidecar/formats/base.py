@@ -73,6 +73,13 @@ class Adapter(ABC):
             rows: all its items and parts, where the caller has them already: making them costs as much as the rules.
         """
 
+    def binds_reasoning(self, scan: Scan, edited_from: int) -> bool:
+        """Whether the provider may refuse or drop signed reasoning that stands behind a change at `edited_from`.
+
+        Some models check on each request that nothing before a signed block has changed since they made it.
+        """
+        return False
+
     @abstractmethod
     def sees_all(self, scan: Scan) -> bool:
         """False when the body stands for history that is not in it (previous_response_id, conversation)."""
