@@ -113,7 +113,9 @@ def draw_plot(reports: Sequence[ReplayReport], path: Path) -> None:
     axes = figure.subplots(max(len(reports), 1), 1, squeeze=False)
     for axis, report in zip(axes[:, 0], reports, strict=False):
         numbers = range(1, len(report.steps) + 1)
-        axis.plot(numbers, [step.raw.size_bytes / 1024 for step in report.steps], color="#b04a3a", label="raw")
+        axis.plot(
+            numbers, [step.raw.size_bytes / 1024 for step in report.steps], color="#b04a3a", label="raw", drawstyle="steps-post"
+        )
         axis.plot(
             numbers, [step.sent.size_bytes / 1024 for step in report.steps], color="#23618e", label="sent", drawstyle="steps-post"
         )
