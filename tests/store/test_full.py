@@ -154,7 +154,7 @@ def can_mount() -> bool:
 
 
 @pytest.mark.skipif(not can_mount(), reason="needs a mount namespace")
-@pytest.mark.parametrize("size", ["1m", "1500k", "2m", "3m"])
+@pytest.mark.parametrize("size", ["1m", "1036k", "1072k", "1132k", "1500k", "3m"])
 def test_submit_full_disk_is_store_full_and_delete_makes_room(tmp_path: Path, size: str) -> None:
     mount = f'mount -t tmpfs -o size={size} tmpfs "{tmp_path}" && exec "$@"'
     expect_recovery(processes.run("fill", tmp_path / "data", prefix=["unshare", "-rm", "sh", "-c", mount, "sh"]))
