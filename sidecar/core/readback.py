@@ -1,7 +1,7 @@
 """The read-back tool as data: what a model is told of it, in no dialect yet; and how its answers are worded and cut.
 
-An injected tool is in every request, so its words are few. What a model must know to use it stands in the description; the rest
-it learns from the answers.
+An injected tool is in every request, and where tools stand behind the history it is paid in full each time, so its words are few.
+What a model must know to use it stands in the description; the rest it learns from the answers.
 """
 
 from __future__ import annotations
@@ -23,22 +23,20 @@ __all__ = [
 READ_BACK_TOOL_NAME: Final = "trimtab_read"
 
 READ_BACK_TOOL_DESCRIPTION: Final = (
-    "Reads content that was moved out of this conversation to save room. Where a text says that something was moved out and "
-    "gives an artifact_id, call this tool with that id to get the original back, byte for byte. An answer has at most 32 KiB and "
-    "says at which byte to go on. To read a part, give start and end in bytes; to find a place, give pattern."
+    "Reads back content that was moved out of this conversation, byte for byte, by the artifact_id that stands in its place. "
+    "start and end (bytes) give a part, pattern finds lines. An answer holds at most 32 KiB and says where to go on."
 )
 
 READ_BACK_TOOL_SCHEMA: Final[dict[str, object]] = {
     "type": "object",
     "properties": {
-        "artifact_id": {"type": "string", "description": "The 32 hex digits given where the content was."},
-        "start": {"type": "integer", "minimum": 0, "description": "First byte. Default: 0."},
-        "end": {"type": "integer", "minimum": 0, "description": "One past the last byte. Default: the end of the content."},
-        "pattern": {"type": "string", "description": "Text to find: the answer is the lines that hold it, with byte offsets."},
-        "regex": {"type": "boolean", "description": "pattern is a regular expression (RE2). Default: false."},
+        "artifact_id": {"type": "string"},
+        "start": {"type": "integer"},
+        "end": {"type": "integer"},
+        "pattern": {"type": "string", "description": "text to find"},
+        "regex": {"type": "boolean", "description": "pattern is RE2"},
     },
     "required": ["artifact_id"],
-    "additionalProperties": False,
 }
 
 ANSWER_BYTES: Final = 32_768

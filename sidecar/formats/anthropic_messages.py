@@ -164,7 +164,8 @@ class AnthropicMessages(Adapter):
         block, when system, tools or an earlier message changed; `thinking.block_binding.prefix_mismatch_behavior: "drop_block"`
         chooses the latter. Models before them take the block.
         """
-        if string_at(last_member(scan, b"thinking"), b"block_binding", b"prefix_mismatch_behavior") == b"drop_block":
+        thinking = last_member(scan, b"thinking")
+        if thinking and string_at(thinking, b"block_binding", b"prefix_mismatch_behavior") == b"drop_block":
             return False
         return any(
             part.kind == Kind.REASONING and part.flags & PartFlag.SIGNED and part.start >= edited_from for part in scan.parts()
