@@ -386,3 +386,29 @@ def test_read_tells_on_read_and_verify_does_not(store: LmdbStore, held: Make) ->
     reader.verify(session.key, record.artifact_id)
     reader.read(session.key, record.artifact_id.upper(), byte_range=(1, 3))
     assert told == [(session.key, record.artifact_id, 2)]
+
+
+def test_read_of_the_lines_around_every_block_end_equals_the_split(store: LmdbStore, held: Make) -> None:
+    session = held()
+    content = b"".join(b"%06d %s\n" % (number, b"x" * (number % 50)) for number in range(9_000))
+    record = session.add_text(content)
+    lines = lines_of(content)
+    reader = ArtifactReader(store)
+    cut = [block.line for block in record.blocks[1:]]
+    assert len(cut) == 4
+    for number in {near for line in cut for near in (line - 1, line, line + 1)}:
+        got = reader.read(session.key, record.artifact_id, line_range=(number, number + 1))
+        assert (got.content, got.start) == (lines[number], sum(map(len, lines[:number])))
+
+
+def test_read_of_a_session_that_is_deleted_meanwhile_is_no_damage(store: LmdbStore, held: Make) -> None:
+    session = held()
+    record = session.add_text(b"x" * 100)
+
+    class Vanishing(CountingStore):
+        def read_item_range(self, key: SessionKey, number: int, start: int, end: int) -> bytes:
+            store.delete_session(key)
+            raise CorruptedError("half of it is gone")
+
+    with pytest.raises(SessionNotFoundError):
+        ArtifactReader(Vanishing(store)).read(session.key, record.artifact_id)  # type: ignore[arg-type]

@@ -14,6 +14,7 @@ from sidecar.core.errors import ArtifactNotFoundError, InvalidFieldError, PageTo
 from sidecar.core.types import SessionKey
 from sidecar.engine import search as search_module
 from sidecar.engine.artifacts import ArtifactReader
+from sidecar.engine.patterns import RegexPattern
 from sidecar.engine.searcher import Hit
 from store.store import LmdbStore
 from tests.engine.counting import CountingStore
@@ -299,6 +300,19 @@ def test_search_finds_a_literal_over_every_cut_of_a_long_line(store: LmdbStore, 
     record = session.add_text(b"0123456789" * 30 + b"needle" * 3 + b"0123456789" * 3)
     hits, _ = ArtifactReader(store).search(session.key, literal="needle")
     assert [(hit.artifact_id, hit.line, hit.start) for hit in hits] == [(record.artifact_id, 0, at) for at in (300, 306, 312)]
+
+
+@pytest.mark.parametrize(
+    ("regex", "starts"), [("^a", [0]), (r"\ba", [0]), ("a$", [599]), (r"a\b", [599]), ("^", [0]), ("$", [600])]
+)
+def test_search_sees_what_stands_around_a_cut(
+    store: LmdbStore, held: Make, small_pieces: None, monkeypatch: pytest.MonkeyPatch, regex: str, starts: list[int]
+) -> None:
+    """Ensure that neither the end of a piece nor that of a page is taken for the end of a line or a word."""
+    monkeypatch.setattr(RegexPattern, "overlap_bytes", 4)
+    session = held()
+    session.add_text(b"a" * 600)
+    assert [hit.start for hit in all_hits(ArtifactReader(store), session.key, 1, regex=regex)] == starts
 
 
 def test_search_by_hostile_regex_ends_in_bounded_time(store: LmdbStore, held: Make) -> None:
