@@ -11,7 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from sidecar.core.errors import TrimtabError
-from sidecar.core.types import SessionKey
+from sidecar.core.types import Anchors, SessionKey
 from sidecar.ports import Batch
 from store import LmdbStore
 from tests.store import build
@@ -31,7 +31,7 @@ def step(key: SessionKey, base: int, revision: int) -> Batch:
     batch.sources = [build.source(record.artifact_id, base + 1)]
     batch.offloads = [build.offload(base + 1, record.artifact_id, revision + 1)]
     batch.envelope = build.envelope(system=f"system at {base}")
-    batch.anchors = build.Anchors(goal=f"goal at {base}", revision=revision + 1)
+    batch.anchors = Anchors(goal=f"goal at {base}", revision=revision + 1)
     return batch
 
 

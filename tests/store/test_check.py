@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from base64 import b64encode
 from collections.abc import Callable, Iterator
+from hashlib import sha256
 from pathlib import Path
 
 import lmdb
@@ -12,7 +13,7 @@ import pytest
 
 from sidecar.core.artifacts import build_artifact
 from sidecar.core.errors import CorruptedError, StoreFailedError, TrimtabError
-from sidecar.core.types import Encoding, SessionKey
+from sidecar.core.types import CallKey, EffectState, Encoding, PinKey, ReceiptRecord, SentForm, SessionKey
 from store import LmdbStore, codec
 from store.layout import INDEX, KEY_TOTALS, SEAL_BYTES, Family, blob_key, data_key
 from tests.store import build
@@ -32,7 +33,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def edit(folder: Path, change: Callable[[lmdb.Transaction[bytes]], None]) -> None:
+def edit(folder: Path, change: Callable[[lmdb.Transaction[bytes]], object]) -> None:
     with lmdb.open(str(folder), map_size=1 << 30) as env, env.begin(write=True) as txn:
         change(txn)
 
@@ -160,7 +161,7 @@ def test_read_range_next_to_damage_is_still_read(tmp_path: Path) -> None:
     raw = build.raw_item("".join(f"{n:07}\n" for n in range(50_000)))
     store.submit(build.plain(KEY, 0, [raw, b"near"])).result(10)
     store.close()
-    digest = build.sha256(raw[raw.find(b'":"000') + 3 : -2]).digest()
+    digest = sha256(raw[raw.find(b'":"000') + 3 : -2]).digest()
     edit(tmp_path, flip(blob_key(HANDLE, Family.LARGE, digest, 3), 5_000))
     store = LmdbStore(tmp_path, quota_bytes=0)
     assert store.read_item(KEY, 1) == b"near"
@@ -239,9 +240,9 @@ def test_check_references_that_dangle_are_found(tmp_path: Path) -> None:
     batch.artifacts = [build.msgspec_replace(record, end=len(raw) + 1)]
     batch.sources = [build.source("0" * 32, 0), build.source(record.artifact_id, 1)]
     batch.offloads = [build.offload(0, "1" * 32, 1), build.offload(7, "", 1)]
-    batch.forms = [build.SentForm(0, 2, bytes(32), b""), build.SentForm(9, 0, bytes(32), b"")]
-    batch.receipts = [build.ReceiptRecord(build.CallKey(3, 0), build.EffectState.PENDING)]
-    batch.pins = [build.PinKey(call=build.CallKey(4, 0))]
+    batch.forms = [SentForm(0, 2, bytes(32), b""), SentForm(9, 0, bytes(32), b"")]
+    batch.receipts = [ReceiptRecord(CallKey(3, 0), EffectState.PENDING)]
+    batch.pins = [PinKey(call=CallKey(4, 0))]
     store.submit(batch).result(10)
     store.close()
     places = [line.split("'run-1' ")[1].split(":")[0] for line in errors(tmp_path)]
@@ -270,7 +271,7 @@ def test_check_counters_that_are_wrong_are_found(folder: Path) -> None:
 
 
 def test_check_values_of_no_session_are_found(folder: Path) -> None:
-    edit(folder, lambda txn: txn.put(data_key(77, Family.CHUNK, 0), b"left over") and None)
+    edit(folder, lambda txn: txn.put(data_key(77, Family.CHUNK, 0), b"left over"))
     assert errors(folder) == ["error handle 77: values belong to no session"]
 
 
@@ -286,7 +287,7 @@ def test_check_value_that_nothing_refers_to_is_a_warning(folder: Path) -> None:
 
 
 def test_check_unknown_family_is_found(folder: Path) -> None:
-    edit(folder, lambda txn: txn.put(data_key(HANDLE, Family.SOURCE)[:-1] + b"\xee", b"?" * 40) and None)
+    edit(folder, lambda txn: txn.put(data_key(HANDLE, Family.SOURCE)[:-1] + b"\xee", b"?" * 40))
     assert any("family 238" in line for line in errors(folder))
 
 
@@ -334,7 +335,7 @@ def test_errors_and_findings_hold_no_content(folder: Path) -> None:
 
 
 def test_check_index_that_points_nowhere_is_found(folder: Path) -> None:
-    edit(folder, lambda txn: txn.put(INDEX + b"\x01sx", (99).to_bytes(8, "big")) and None)
+    edit(folder, lambda txn: txn.put(INDEX + b"\x01sx", (99).to_bytes(8, "big")))
     found = errors(folder)
     assert any("session 's' 'x'" in line for line in found)
     assert any("3 sessions, 2 are counted" in line for line in found)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sidecar.core.errors import StoreFullError
-from sidecar.core.types import SessionKey
+from sidecar.core.types import PinKey, SessionKey
 from store import LmdbStore
 from tests.store import build, processes
 from tests.store.build import KEY
@@ -80,7 +80,7 @@ def test_stats_used_bytes_is_exact_over_a_life(tmp_path: Path) -> None:
         for base in range(4, 30):
             batch = build.plain(key, base, [build.raw_item("z" * (base * 997 % 40_000))], revision=3, update_ms=base**9)
             batch.envelope = build.envelope(system="s" * base * 100)
-            batch.pins = [build.PinKey(tool_name="t" * base)]
+            batch.pins = [PinKey(tool_name="t" * base)]
             store.submit(batch).result(10)
         store.delete_session(SessionKey("s", str(number - 2)))
     sessions = store.list_sessions("s", "")

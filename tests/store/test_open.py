@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 
 import lmdb
@@ -201,7 +202,7 @@ def test_open_with_little_address_space_takes_smaller_map_and_says_so(tmp_path: 
     assert 1 << 24 <= int(map_bytes) <= 1 << 29
     store = LmdbStore(tmp_path, quota_bytes=0)
     assert store.map_is_reduced is False
-    assert build.sha256(store.read_item(KEY, 0)).hexdigest() == digest
+    assert sha256(store.read_item(KEY, 0)).hexdigest() == digest
     store.close()
 
 
