@@ -164,7 +164,7 @@ CASES: dict[str, bytes] = {
     "invalid UTF-8": _H + b'"\xff\xc0\x80\xed\xa0\x80\xf5"]}',
     "invalid UTF-8 outside": _H + b"\xff]}",
     "backslashes up to a quote": _H + b'"' + b"\\\\" * 100 + b'"]}',
-    "odd backslashes": _H + b'"' + b"\\\\" * 100 + b'\\"]}',
+    "odd backslashes": _H + b'"' + b"\\\\" * 100 + b'\\""]}',
     "role twice": _H + b'{"role":"user","content":"a","role":"assistant"}]}',
     "role is a number": _H + b'{"role":1,"content":[{"type":"text","text":"a"}]}]}',
     "role is escaped": _H + rb'{"role":"\u0075ser","content":[{"type":"te\u0078t","text":"a"}]}]}',
