@@ -178,7 +178,7 @@ static int32_t whole_items(const fp_scan *previous, const uint8_t *body, int32_t
 
 static void *copy_rows(const void *rows, int32_t count, size_t size) {
     void *copy = malloc((size_t)count * size + 1);
-    if (copy) memcpy(copy, rows, (size_t)count * size);
+    if (copy && count) memcpy(copy, rows, (size_t)count * size);
     return copy;
 }
 

@@ -178,6 +178,11 @@ CASES: dict[str, bytes] = {
     + b'{"role":"user","content":[{"type":"tool_result","content":[{"type":"image","source":1},{"type":"text","text":"a"}]}]}]}',
     "call in a call": _H + b'{"call":[{"any":{"call":{"args":1},"media":{"each":{"mark":1}}}}]}]}',
     "raised kinds": _H + b'{"text":"a","thought":true},{"text":null,"thought":false},{"content":[{"text":"a","mark":0}]}]}',
+    "many members": _H + b'{"a":{' + b",".join(b'"k%d":%d' % (number * 37 % 200, number) for number in range(300)) + b"}}]}",
+    "many items and parts": _H
+    + b",".join([b'{"role":"user","content":[{"type":"text","text":"a"},{"type":"image"}]}'] * 70)
+    + b"]}",
+    "many root members": b"{" + b",".join(b'"k%d":%d' % (number, number) for number in range(70)) + b',"messages":[]}',
     "deep but legal": _H + b"[" * 510 + b"]" * 510 + b"]}",
     "one too deep": _H + b"[" * 511 + b"]" * 511 + b"]}",
     "deep objects": _H + b'{"any":' * 511 + b"1" + b"}" * 511 + b"]}",

@@ -2,7 +2,8 @@
  *
  * Two builds that differ only in compiler, machine or mask variant must print the same; a build with sanitizers must print nothing else.
  * Copies have exactly the size of their content, so that a read past the end is seen. Usage: harness [-r ROUNDS] [-b] FILE...
- * -r: mutated copies of each file (fewer for large ones). -b: time the scan instead. */
+ * -r: mutated copies of each file (fewer for large ones). -b: time the scan instead. Linked with -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
+ * and compiled with -DWRAPPED, every allocation of the core also fails once for small files. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,35 @@ static void *need(void *memory) {
     if (!memory) die("no memory");
     return memory;
 }
+
+/* ---- allocations that fail ---- */
+
+static long until_failure = -1; /* allocations that still succeed; -1: all do */
+
+#ifdef WRAPPED
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *memory, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *memory, size_t size);
+
+static int fails(void) {
+    return until_failure >= 0 && until_failure-- == 0;
+}
+
+void *__wrap_malloc(size_t size) {
+    return fails() ? NULL : __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t count, size_t size) {
+    return fails() ? NULL : __real_calloc(count, size);
+}
+
+void *__wrap_realloc(void *memory, size_t size) {
+    return fails() ? NULL : __real_realloc(memory, size);
+}
+#endif
 
 /* ---- a grammar that sees something in every dialect ---- */
 
@@ -196,6 +226,53 @@ static void check_body(const fp_grammar *g, const uint8_t *body, int32_t size, c
     fp_scan_free(&scan);
 }
 
+/* Everything that allocates, once. FP_OK or FP_NO_MEMORY. */
+static int run_all(const fp_grammar *g, const uint8_t *body, int32_t size, const fp_scan *earlier) {
+    fp_scan scan = {0};
+    fp_tree tree = {0};
+    fp_buffer out = {0};
+    fp_block *blocks;
+    fp_child child;
+    size_t count;
+    int differs;
+    const uint8_t *fault;
+    static uint8_t decoded[20000];
+    fp_reader reader = {body, size, 0, FP_OK, 0, 0};
+    int error = fp_scan_run(&scan, g, body, size, earlier, body, size);
+    fp_scan_free(&scan);
+    if (!error) error = fp_scan_run(&scan, g, body, size, NULL, NULL, 0);
+    fp_scan_free(&scan);
+    if (!error) error = fp_tree_read(&tree, g, body, 0, size);
+    if (error) {
+        fp_tree_free(&tree);
+        return error;
+    }
+    error = fp_write_canon(&tree, 0, &out, &differs);
+    if (!error) error = fp_write_stripped(&tree, 0, size, &out);
+    if (!error) error = fp_find_member(&reader, 0, (const uint8_t *)"m\\u00e9", 8, &child);
+    fp_tree_free(&tree);
+    free(out.data);
+    if (error) return error;
+    fp_decode_blocks((const uint8_t *)"abc", (const uint8_t *)"abc" + 3, 1, decoded, &blocks, &count, &fault);
+    error = blocks ? FP_OK : FP_NO_MEMORY;
+    free(blocks);
+    return error;
+}
+
+static void starve(const fp_grammar *g, const uint8_t *body, int32_t size) {
+    fp_scan earlier = {0};
+    if (fp_scan_run(&earlier, g, body, size, NULL, NULL, 0)) die("a file that was read cannot be read again");
+    for (long allowed = 0;; allowed++) {
+        until_failure = allowed;
+        int error = run_all(g, body, size, &earlier);
+        int failed = until_failure == -1;
+        until_failure = -1;
+        if (error != (failed ? FP_NO_MEMORY : FP_OK)) die("a failed allocation was not reported");
+        if (!failed) break;
+    }
+    fp_scan_free(&earlier);
+}
+
 /* ---- files ---- */
 
 static uint64_t seed;
@@ -281,6 +358,7 @@ int main(int argc, char **argv) {
             check_body(g, body, size, NULL, NULL, 0, 1);
             int32_t most = 4000000 / (size + 1000) + 2;
             if (!error && size) torment(g, body, size, most < rounds ? most : rounds);
+            if (!error && size < 20000) starve(g, body, size);
             printf("%016llx ", (unsigned long long)digest);
         }
         const char *name = strrchr(argv[i], '/');
