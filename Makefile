@@ -11,7 +11,10 @@ PROTO_STAMP := $(PROTO_VENV)/.stamp
 PROTO_TOOLS := grpcio-tools==1.72.1 grpcio==1.72.1 protobuf==6.30.0 setuptools==80.9.0
 PROTOS := $(wildcard proto/trimtab/v1/*.proto)
 
-.PHONY: demo test lint proto bench lock clean
+OLDEST_VENV := build/oldest-venv
+OLDEST_STAMP := $(OLDEST_VENV)/.stamp
+
+.PHONY: demo test lint proto bench lock oldest clean
 
 demo: $(STAMP)
 	$(VENV)/bin/python -m sidecar.demo
@@ -30,6 +33,10 @@ bench: $(STAMP)
 proto: $(PROTO_STAMP)
 	$(PROTO_VENV)/bin/python -m grpc_tools.protoc -Iproto --python_out=. --pyi_out=. --grpc_python_out=. $(PROTOS)
 
+# The same edge and client on the lower bounds of pyproject.toml.
+oldest: $(STAMP) $(OLDEST_STAMP)
+	$(OLDEST_VENV)/bin/python -m pytest --quiet tests/rpc tests/client tests/unit
+
 # The lock holds for Python 3.11 and newer; only this target needs uv.
 lock:
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --extra dev --extra plot \
@@ -43,6 +50,11 @@ $(STAMP): $(BUILT_FROM)
 	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $@
+
+$(OLDEST_STAMP): pyproject.toml constraints-oldest.txt
+	$(PYTHON) -m venv $(OLDEST_VENV)
+	$(OLDEST_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-oldest.txt '.[dev]'
 	touch $@
 
 $(PROTO_STAMP): Makefile

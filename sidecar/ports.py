@@ -66,8 +66,8 @@ class SessionImage(msgspec.Struct):
 class Batch(msgspec.Struct):
     """One atomic change of one session. Written whole and flushed, or not at all.
 
-    `base_number` and `base_revision` must be the durable next number and revision, else the batch is refused with StoreFailedError
-    (an earlier batch was lost); the caller then drops what it holds of the session and loads it anew.
+    `base_number` and `base_revision` must be the durable next number and revision, else the batch is refused with
+    StoreFailedError (an earlier batch was lost); the caller then drops what it holds of the session and loads it anew.
     """
 
     key: SessionKey
@@ -111,7 +111,7 @@ class Store(Protocol):
         """Read a session as it is durable. None when there is none."""
 
     def submit(self, batch: Batch) -> Future[None]:
-        """Queue a batch; the future ends when it is flushed, or with StoreFullError or StoreFailedError and nothing of it written."""
+        """Queue a batch; the future ends when it is flushed, or with StoreFullError or StoreFailedError and nothing written."""
 
     def read_item(self, key: SessionKey, number: int) -> bytes:
         """Raw bytes of an item. Raises CorruptedError."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -118,8 +119,20 @@ def test_imports_that_break_the_table_are_found(module: str, source: str) -> Non
 
 
 def test_packages_of_the_distribution_are_all_that_there_are() -> None:
-    import tomllib
-
     told = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
     there = {path.parent for package in ("fastpath", "sidecar", "store", "trimtab") for path in (ROOT / package).rglob("*.py")}
     assert sorted(told) == sorted(".".join(path.relative_to(ROOT).parts) for path in there)
+
+
+def test_constraints_of_the_oldest_run_are_the_lower_bounds() -> None:
+    told = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    bounds = [dependency.split(",")[0].replace(">=", "==") for dependency in told]
+    pins = [line for line in (ROOT / "constraints-oldest.txt").read_text().splitlines() if not line.startswith("#")]
+    assert pins == bounds
+
+
+def test_sources_of_the_extension_are_all_that_there_are() -> None:
+    module = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["ext-modules"][0]
+    there = [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "fastpath" / "c").iterdir())]
+    assert module["sources"] == ["fastpath/_fast.pyx", *(name for name in there if name.endswith(".c"))]
+    assert module["depends"] == [name for name in there if name.endswith(".h")]
