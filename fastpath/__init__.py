@@ -35,10 +35,13 @@ __all__ = [
     "ValueType",
     "backend",
     "canon",
+    "common_prefix",
     "decode_blocks",
     "decode_string",
+    "is_spliced",
     "locate",
     "locate_removal",
+    "path_at",
     "scan",
     "size",
     "splice",
@@ -50,6 +53,7 @@ _compiled = False
 if not TYPE_CHECKING and os.environ.get("FASTPATH_PURE") != "1":
     try:
         importlib.import_module("fastpath._fast")
+        importlib.import_module("fastpath._near")
         _compiled = True
     except ImportError:
         if os.environ.get("FASTPATH_REQUIRE_C") == "1":
@@ -58,6 +62,7 @@ if not TYPE_CHECKING and os.environ.get("FASTPATH_PURE") != "1":
 if TYPE_CHECKING or not _compiled:
     from fastpath._canon_py import canon, strip_markers
     from fastpath._match_py import Grammar
+    from fastpath._near_py import common_prefix, is_spliced, path_at
     from fastpath._path_py import locate, locate_removal, strings
     from fastpath._scan_py import Scan, scan
     from fastpath._splice_py import size, splice
@@ -80,3 +85,4 @@ else:
         strings,
         strip_markers,
     )
+    from fastpath._near import common_prefix, is_spliced, path_at

@@ -1,17 +1,68 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 """The compiled forms: C (c/*.c) behind checked arguments.
 
-Each function behaves as its reference in `_*_py.py` does, to the byte and to the error's offset; see there for what it computes and what it
-costs. This file turns arguments into pointers, lets go of the GIL while C reads bytes, and makes rows into tuples when they are asked for.
+Each function behaves as its reference in `_*_py.py` does, to the byte and to the error's offset; see there for what it
+computes and what it costs. This file turns arguments into pointers, lets go of the GIL while C reads bytes, and makes rows
+into tuples when they are asked for.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from cpython.object cimport PyObject, PyTypeObject
+from cpython.object cimport PyTypeObject
 from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_SET_ITEM
-from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
+
+from fastpath._core cimport (
+    FP_BACKEND,
+    FP_NOT_AN_ARRAY,
+    FP_NOT_AN_OBJECT,
+    FP_NO_HISTORY,
+    FP_NO_MEMORY,
+    FP_OK,
+    FP_ROOT_HISTORY,
+    FP_ROOT_SYSTEM,
+    FP_ROOT_TOOLS,
+    FP_SHADOWED,
+    FP_STRING,
+    FP_TOO_DEEP,
+    FP_TOO_MANY_ITEMS,
+    FP_TOO_MANY_VALUES,
+    fp_block,
+    fp_buffer,
+    fp_child,
+    fp_decode,
+    fp_decode_blocks,
+    fp_field,
+    fp_find_element,
+    fp_find_member,
+    fp_grammar,
+    fp_grammar_atom,
+    fp_grammar_by,
+    fp_grammar_case,
+    fp_grammar_field,
+    fp_grammar_free,
+    fp_grammar_new,
+    fp_grammar_root,
+    fp_item,
+    fp_member,
+    fp_node,
+    fp_part,
+    fp_read_value,
+    fp_reader,
+    fp_scan,
+    fp_scan_free,
+    fp_scan_run,
+    fp_shape,
+    fp_skip_space,
+    fp_tree,
+    fp_tree_free,
+    fp_tree_key,
+    fp_tree_read,
+    fp_write_canon,
+    fp_write_stripped,
+)
 
 from fastpath._match_py import check_spec
 from fastpath.limits import BODY_LIMIT_BYTES, DEPTH_LIMIT, ITEM_LIMIT, VALUE_LIMIT, MalformedError
@@ -19,157 +70,6 @@ from fastpath.rows import Item, Member, Part, Sizes
 
 cdef extern from "Python.h":
     object PyType_GenericAlloc(PyTypeObject *type, Py_ssize_t nitems)
-
-cdef extern from "fp_bits.h":
-    const char *FP_BACKEND
-
-cdef extern from "fp_grammar.h":
-    enum:
-        FP_ROOT_HISTORY
-        FP_ROOT_SYSTEM
-        FP_ROOT_TOOLS
-    ctypedef struct fp_field:
-        int16_t shape
-        uint8_t code
-        uint8_t kind
-        uint8_t text_block
-    ctypedef struct fp_shape:
-        int16_t default_shape
-        int16_t each
-        uint8_t kind
-        uint8_t role
-    ctypedef struct fp_atom:
-        uint8_t root
-    ctypedef struct fp_grammar:
-        fp_atom *atoms
-        fp_shape *shapes
-        int16_t item
-        int16_t system_shape
-        int16_t tools_shape
-    fp_grammar *fp_grammar_new(int32_t shape_count, int32_t atom_count, int32_t field_count) nogil
-    void fp_grammar_free(fp_grammar *grammar) nogil
-    int fp_grammar_atom(fp_grammar *grammar, const uint8_t *text, int32_t length) nogil
-    void fp_grammar_root(fp_grammar *grammar, int atom, int root, int rank) nogil
-    void fp_grammar_by(fp_grammar *grammar, int shape, int atom) nogil
-    void fp_grammar_case(fp_grammar *grammar, int shape, int atom, int picked) nogil
-    void fp_grammar_field(fp_grammar *grammar, int shape, int atom, fp_field field) nogil
-
-cdef extern from "fp_json.h":
-    enum:
-        FP_OK
-        FP_UNEXPECTED
-        FP_TOO_DEEP
-        FP_TOO_MANY_VALUES
-        FP_TOO_MANY_ITEMS
-        FP_NOT_AN_OBJECT
-        FP_NOT_AN_ARRAY
-        FP_NO_HISTORY
-        FP_NO_MEMORY
-        FP_SHADOWED
-        FP_STRING
-    ctypedef struct fp_node:
-        int32_t start
-        int32_t end
-        int32_t key_start
-        int32_t next
-        int32_t parent
-        int32_t index
-        uint8_t type
-        uint8_t flags
-    ctypedef struct fp_tape:
-        fp_node *nodes
-        int32_t count
-    ctypedef struct fp_reader:
-        const uint8_t *body
-        int32_t end
-        int32_t value_count
-        int error
-        int32_t offset
-    int32_t fp_skip_space(const fp_reader *reader, int32_t position) nogil
-    int32_t fp_read_value(fp_reader *reader, int32_t position, int depth, fp_tape *tape, const fp_grammar *grammar, int prune) nogil
-
-cdef extern from "fp_match.h":
-    ctypedef struct fp_part:
-        int32_t item
-        int32_t parent
-        int32_t start
-        int32_t end
-        int32_t id_start
-        int32_t id_end
-        int32_t name_start
-        int32_t name_end
-        int32_t payload_start
-        int32_t payload_end
-        uint8_t kind
-        uint8_t flags
-        uint8_t payload_type
-    ctypedef struct fp_parts:
-        fp_part *rows
-        int32_t count
-
-cdef extern from "fp_scan.h":
-    ctypedef struct fp_item:
-        int32_t start
-        int32_t end
-        int32_t first_part
-        int32_t part_count
-        int32_t bytes[4]
-        uint8_t role
-        uint8_t flags
-    ctypedef struct fp_member:
-        int32_t key_start
-        int32_t key_end
-        int32_t start
-        int32_t end
-        int16_t atom
-        uint8_t last
-    ctypedef struct fp_scan:
-        fp_item *items
-        int32_t item_count
-        fp_parts parts
-        fp_member *members
-        int32_t member_count
-        int32_t history_start
-        int32_t history_end
-        int32_t reused_item_count
-        int32_t marker_count
-        int64_t sizes[10]
-        int error
-        int32_t offset
-    int fp_scan_run(fp_scan *scan, const fp_grammar *grammar, const uint8_t *body, int32_t size, const fp_scan *previous,
-                    const uint8_t *previous_body, int32_t previous_size) nogil
-    void fp_scan_free(fp_scan *scan) nogil
-
-cdef extern from "fp_text.h":
-    ctypedef struct fp_block:
-        int64_t raw_start
-        int64_t start
-    size_t fp_decode(const uint8_t *raw, const uint8_t *end, uint8_t *out, const uint8_t **fault) nogil
-    size_t fp_decode_blocks(const uint8_t *raw, const uint8_t *end, int64_t block_bytes, uint8_t *out, fp_block **blocks, size_t *count,
-                            const uint8_t **fault) nogil
-
-cdef extern from "fp_canon.h":
-    ctypedef struct fp_buffer:
-        uint8_t *data
-        size_t size
-    ctypedef struct fp_tree:
-        fp_reader reader
-        fp_tape tape
-    int fp_tree_read(fp_tree *tree, const fp_grammar *grammar, const uint8_t *body, int32_t start, int32_t end) nogil
-    void fp_tree_free(fp_tree *tree) nogil
-    const uint8_t *fp_tree_key(const fp_tree *tree, int32_t node, int32_t *size) nogil
-    int fp_write_canon(const fp_tree *tree, int loose, fp_buffer *out, int *differs) nogil
-    int fp_write_stripped(const fp_tree *tree, int32_t start, int32_t end, fp_buffer *out) nogil
-
-cdef extern from "fp_path.h":
-    ctypedef struct fp_child:
-        int32_t start
-        int32_t end
-        int32_t outer_start
-        int32_t before_end
-        int32_t after_start
-    int fp_find_member(fp_reader *reader, int32_t position, const uint8_t *key, int32_t size, fp_child *child) nogil
-    int fp_find_element(fp_reader *reader, int32_t position, int64_t index, fp_child *child) nogil
 
 
 backend = FP_BACKEND.decode("ascii")
@@ -550,7 +450,7 @@ def locate(bytes body not None, Py_ssize_t start, path):
 
 
 def locate_removal(bytes body not None, Py_ssize_t start, path):
-    """Span to delete so that the element or member at `path` is gone with exactly one comma, or None. See `_path_py.locate_removal`."""
+    """Span to delete so that what stands at `path` is gone with exactly one comma, or None. See `_path_py.locate_removal`."""
     cdef fp_child child
     find(body, start, path, &child)
     if child.start < 0 or child.outer_start < 0:
@@ -663,7 +563,7 @@ cdef struct piece:
 
 
 cdef Py_ssize_t read_edits(bytes body, list edits, piece *pieces) except -1:
-    """Check edits, note them in pieces unless it is NULL, and return the size of the result. The list must keep the edits' data alive."""
+    """Check edits, note them in pieces unless it is NULL, and return the size of the result. The list keeps their data alive."""
     cdef Py_ssize_t total = PyBytes_GET_SIZE(body), position = 0, start, end, place = 0
     cdef bytes data
     for first, last, text in edits:

@@ -1,8 +1,9 @@
 /* Sixty-four bytes at a time: which are quotes, backslashes, control characters. The only machine-specific code of the package.
  *
- * One variant is chosen when compiling: SSE2 (part of every x86-64), NEON (part of every AArch64), else words of eight bytes (SWAR);
- * -DFASTPATH_SWAR forces the last. Bit i of a mask stands for byte i. All loads are unaligned and stay inside the bytes given: 64, or FP_SHORT_BYTES for
- * fp_stops_short, which tells quotes, backslashes and control characters of a short text in one mask.
+ * One variant is chosen when compiling: SSE2 (part of every x86-64), NEON (part of every AArch64), else words of eight bytes
+ * (SWAR); -DFASTPATH_SWAR forces the last. Bit i of a mask stands for byte i. All loads are unaligned and stay inside the bytes
+ * given: 64, or FP_SHORT_BYTES for fp_stops_short, which tells quotes, backslashes and control characters of a short text in
+ * one mask.
  */
 #ifndef FP_BITS_H
 #define FP_BITS_H
@@ -146,11 +147,11 @@ static inline fp_masks fp_classify(const uint8_t *p) {
     return (fp_masks){fp_eq64(p, '"'), fp_eq64(p, '\\'), fp_below_space64(p)};
 }
 
-/* Which bytes stand escaped after a run of backslashes, other than backslashes themselves. *carry is 1 when the first byte is escaped by the
- * block before, and is left so for the block after.
+/* Which bytes stand escaped after a run of backslashes, other than backslashes themselves. *carry is 1 when the first byte is
+ * escaped by the block before, and is left so for the block after.
  *
- * Adding a run's first bit to the run moves it past the run's end; whether the run is odd then shows in the parity of where it ended, seen from
- * the parity of where it began. */
+ * Adding a run's first bit to the run moves it past the run's end; whether the run is odd then shows in the parity of where it
+ * ended, seen from the parity of where it began. */
 static inline uint64_t fp_escaped(uint64_t backslash, uint64_t *carry) {
     const uint64_t even = UINT64_C(0x5555555555555555);
     uint64_t first = *carry & ~backslash;

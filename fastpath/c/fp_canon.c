@@ -136,7 +136,8 @@ static int cut(stripper *s, int32_t start, int32_t end) {
     return error;
 }
 
-/* Cut out the dropped nodes inside a value, each with one comma: the one before it, or when nothing stays before it the one behind. */
+/* Cut out the dropped nodes inside a value, each with one comma: the one before it, or when nothing stays before it the one
+ * behind. */
 static int strip(stripper *s, int32_t at) {
     const fp_node *nodes = s->tree->tape.nodes;
     int32_t pending = -1, before = -1; /* where a run of leading children that go begins; end of the child before */

@@ -24,8 +24,8 @@ typedef struct {
     int32_t *key_size; /* bytes of the decoded key */
 } fp_tree;
 
-/* Read body[start:end] with all members; marks members whose key occurs again FP_SHADOWED. With a grammar (else NULL) its item shape is matched and
- * marks FP_DROP and FP_TEXT_BLOCK. FP_OK or the error. Always to be freed. */
+/* Read body[start:end] with all members; marks members whose key occurs again FP_SHADOWED. With a grammar (else NULL) its item
+ * shape is matched and marks FP_DROP and FP_TEXT_BLOCK. FP_OK or the error. Always to be freed. */
 int fp_tree_read(fp_tree *tree, const fp_grammar *grammar, const uint8_t *body, int32_t start, int32_t end);
 void fp_tree_free(fp_tree *tree);
 

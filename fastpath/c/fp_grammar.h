@@ -6,7 +6,15 @@
 
 #define FP_ATOM_BYTES 255 /* no key of a grammar is longer */
 
-enum { FP_CODE_NONE, FP_CODE_ID, FP_CODE_NAME, FP_CODE_PAYLOAD, FP_CODE_ERROR, FP_CODE_SIGNATURE, FP_CODE_MARKER }; /* as Code */
+enum {
+    FP_CODE_NONE,
+    FP_CODE_ID,
+    FP_CODE_NAME,
+    FP_CODE_PAYLOAD,
+    FP_CODE_ERROR,
+    FP_CODE_SIGNATURE,
+    FP_CODE_MARKER
+}; /* as Code */
 enum { FP_ROOT_NONE, FP_ROOT_HISTORY, FP_ROOT_SYSTEM, FP_ROOT_TOOLS };
 
 typedef struct {
@@ -15,18 +23,18 @@ typedef struct {
 } fp_field;
 
 typedef struct {
-    int16_t by;           /* atom, or -1 */
+    int16_t by;            /* atom, or -1 */
     int16_t default_shape; /* or -1 */
-    int16_t each;         /* or -1 */
+    int16_t each;          /* or -1 */
     uint8_t kind, role;
 } fp_shape;
 
 typedef struct {
     int32_t length;
-    uint32_t offset; /* in text */
-    int16_t rank;    /* of a history key */
-    uint8_t root;    /* FP_ROOT_... */
-    uint8_t used;    /* some shape has a field or a `by` of this key */
+    uint32_t offset;  /* in text */
+    int16_t rank;     /* of a history key */
+    uint8_t root;     /* FP_ROOT_... */
+    uint8_t used;     /* some shape has a field or a `by` of this key */
     uint8_t descends; /* some field of this key has a shape */
 } fp_atom;
 

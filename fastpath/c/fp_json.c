@@ -37,7 +37,8 @@ static fp_node *add_node(fp_tape *tape) {
     return &tape->nodes[tape->count++];
 }
 
-/* Mark members of an object whose known key occurs again later in it. O(members): what an atom's stamp says of other objects is void. */
+/* Mark members of an object whose known key occurs again later in it. O(members): what an atom's stamp says of other objects is
+ * void. */
 static void mark_shadowed(fp_tape *tape, int32_t object) {
     int64_t epoch = ++tape->epoch;
     for (int32_t i = object + 1; i < tape->count; i = tape->nodes[i].next) {
@@ -196,10 +197,10 @@ typedef struct {
 
 int32_t fp_read_value(fp_reader *reader, int32_t position, int depth, fp_tape *tape, const fp_grammar *grammar, int prune) {
     frame frames[FP_DEPTH_LIMIT];
-    int open = 0;               /* frames in use */
-    int quiet = tape == NULL;   /* no nodes are made */
-    int wanted = !quiet;        /* the next value gets a node */
-    int leaf = 0;               /* but what is inside it does not */
+    int open = 0;             /* frames in use */
+    int quiet = tape == NULL; /* no nodes are made */
+    int wanted = !quiet;      /* the next value gets a node */
+    int leaf = 0;             /* but what is inside it does not */
     int32_t key_start = -1, key_end = -1, atom = -1;
     const uint8_t *body = reader->body;
 
@@ -217,8 +218,16 @@ int32_t fp_read_value(fp_reader *reader, int32_t position, int depth, fp_tape *t
             if (!node) return fail_with(reader, position, FP_NO_MEMORY);
             own = tape->count - 1;
             frame *around = open ? &frames[open - 1] : NULL;
-            *node = (fp_node){position, after, key_start, key_end, tape->count, around ? around->node : -1, around ? around->child_count++ : 0,
-                              (int16_t)atom, type, 0};
+            *node = (fp_node){position,
+                              after,
+                              key_start,
+                              key_end,
+                              tape->count,
+                              around ? around->node : -1,
+                              around ? around->child_count++ : 0,
+                              (int16_t)atom,
+                              type,
+                              0};
         }
         int opened = container;
         if (container) {

@@ -79,8 +79,8 @@ int32_t fp_fail(fp_reader *reader, int32_t position);
  *
  * tape: NULL only checks. Otherwise nodes are appended in order of position.
  * grammar: NULL knows no atoms.
- * prune: leave out what no shape of the grammar can look at: members whose key is in no shape, and what is inside members that lead to no
- *        shape. Members with a known key that occurs again later in their object are marked FP_SHADOWED. */
+ * prune: leave out what no shape of the grammar can look at: members whose key is in no shape, and what is inside members that
+ * lead to no shape. Members with a known key that occurs again later in their object are marked FP_SHADOWED. */
 int32_t fp_read_value(fp_reader *reader, int32_t position, int depth, fp_tape *tape, const fp_grammar *grammar, int prune);
 
 /* Read the one value that [start, end) must be, white space aside, with all nodes. FP_OK or the error, also in the reader. */

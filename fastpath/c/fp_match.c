@@ -24,7 +24,8 @@ static int32_t open_part(context *c, int kind, int32_t parent, int32_t node) {
         parts->capacity = capacity;
     }
     const fp_node *over = &c->tape->nodes[node];
-    parts->rows[parts->count] = (fp_part){c->item, parent, over->start, over->end, -1, -1, -1, -1, -1, -1, node, 0, (uint8_t)kind, 0, FP_NONE, -1};
+    parts->rows[parts->count] =
+        (fp_part){c->item, parent, over->start, over->end, -1, -1, -1, -1, -1, -1, node, 0, (uint8_t)kind, 0, FP_NONE, -1};
     return parts->count++;
 }
 
@@ -127,7 +128,8 @@ static int match_node(context *c, int32_t at, int shape, int32_t part) {
     return FP_OK;
 }
 
-int fp_match_tape(const fp_grammar *grammar, const uint8_t *body, fp_tape *tape, int shape, int32_t item, fp_parts *parts, fp_match *match) {
+int fp_match_tape(const fp_grammar *grammar, const uint8_t *body, fp_tape *tape, int shape, int32_t item, fp_parts *parts,
+                  fp_match *match) {
     context c = {grammar, body, tape, parts, match, item};
     int32_t first = parts->count;
     *match = (fp_match){0, 0, 0};

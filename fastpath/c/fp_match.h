@@ -7,7 +7,15 @@
 #include "fp_json.h"
 
 enum { FP_PART_ERROR = 1, FP_PART_SIGNED = 2, FP_PART_MARKED = 4 }; /* as PartFlag */
-enum { FP_KIND_MARKER = 3, FP_KIND_MEDIA = 5, FP_KIND_RESULT, FP_KIND_CALL, FP_KIND_SERVER_RESULT, FP_KIND_SERVER_CALL, FP_KIND_REASONING };
+enum {
+    FP_KIND_MARKER = 3,
+    FP_KIND_MEDIA = 5,
+    FP_KIND_RESULT,
+    FP_KIND_CALL,
+    FP_KIND_SERVER_RESULT,
+    FP_KIND_SERVER_CALL,
+    FP_KIND_REASONING
+};
 
 typedef struct {
     int32_t item, parent; /* parent: index among all parts, or -1 */
@@ -30,8 +38,9 @@ typedef struct {
     int32_t marker_count;
 } fp_match;
 
-/* Match node 0 of the tape against a shape (-1: none), appending parts. Marks nodes FP_DROP and FP_TEXT_BLOCK. As deep as the tape, which is
- * bounded. FP_OK or FP_NO_MEMORY. */
-int fp_match_tape(const fp_grammar *grammar, const uint8_t *body, fp_tape *tape, int shape, int32_t item, fp_parts *parts, fp_match *match);
+/* Match node 0 of the tape against a shape (-1: none), appending parts. Marks nodes FP_DROP and FP_TEXT_BLOCK. As deep as the
+ * tape, which is bounded. FP_OK or FP_NO_MEMORY. */
+int fp_match_tape(const fp_grammar *grammar, const uint8_t *body, fp_tape *tape, int shape, int32_t item, fp_parts *parts,
+                  fp_match *match);
 
 #endif

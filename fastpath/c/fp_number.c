@@ -21,8 +21,8 @@ typedef struct {
     const uint8_t *digits; /* may hold one '.' among them */
     size_t count;          /* of digits, the point aside; 0 for zero */
     int negative;
-    int64_t power;         /* when it fits */
-    int big;               /* it does not: it is power_head digits before the last WORD_DIGITS, plus small */
+    int64_t power; /* when it fits */
+    int big;       /* it does not: it is `small` with the digits of `head` before its WORD_DIGITS */
     int big_negative;
     const uint8_t *head; /* the exponent's own digits, leading zeros aside */
     size_t head_count;
@@ -115,7 +115,8 @@ static uint8_t *write_big(const parts *n, uint8_t *out) {
     if (step) {
         uint8_t edge = step > 0 ? '9' : '0', wrap = step > 0 ? '0' : '9';
         uint8_t *place = out - 1;
-        while (*place == edge) *place-- = wrap; /* stops at the room for a carry, or at the head's first digit, which is no zero */
+        while (*place == edge)
+            *place-- = wrap; /* stops at the room for a carry, or at the head's first digit, which is no zero */
         *place = (uint8_t)(*place + step);
         low -= step * WORD;
     }
@@ -159,8 +160,8 @@ static size_t write_word(const char *word, uint8_t *out) {
     return strlen(word);
 }
 
-/* The shortest of `count` digits and up that reads as value. printf's decimal point depends on the locale, so what stands between digits is
- * left out and the exponent moved. */
+/* The shortest of `count` digits and up that reads as value. printf's decimal point depends on the locale, so what stands
+ * between digits is left out and the exponent moved. */
 static size_t write_shortest(double value, uint8_t *out) {
     char printed[64], plain[64];
     for (int digits = fabs(value) >= 1e-290 ? 15 : 1; digits <= 17; digits++) {
@@ -174,7 +175,8 @@ static size_t write_shortest(double value, uint8_t *out) {
         if (*p != 'e') break;
         int exponent = (int)strtol(p + 1, NULL, 10) - (digits - 1);
         size = snprintf(to, sizeof plain - (size_t)(to - plain), "e%d", exponent);
-        if (strtod(plain, NULL) == value || digits == 17) return fp_write_exact((const uint8_t *)plain, (size_t)(to - plain) + (size_t)size, out);
+        if (strtod(plain, NULL) == value || digits == 17)
+            return fp_write_exact((const uint8_t *)plain, (size_t)(to - plain) + (size_t)size, out);
     }
     return write_word("0", out); /* not reached: a C library that prints a double without exponent */
 }

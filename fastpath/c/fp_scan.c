@@ -81,7 +81,9 @@ static int32_t read_item(root *r, int32_t position) {
     if (fp_match_tape(r->grammar, r->reader.body, &r->tape, r->grammar->item, scan->item_count, &scan->parts, &match))
         return fail(r, position, FP_NO_MEMORY);
     fp_item *item = &items[scan->item_count++];
-    *item = (fp_item){position, end, first, scan->parts.count - first, {0}, r->reader.value_count, match.marker_count, (uint8_t)match.role, 0};
+    *item = (fp_item){
+        position, end, first, scan->parts.count - first, {0}, r->reader.value_count, match.marker_count, (uint8_t)match.role,
+        0};
     if (match.marked) item->flags |= FP_ITEM_MARKED;
     if (has_high_byte(r->reader.body + position, end - position)) item->flags |= FP_ITEM_NON_ASCII;
     count_bytes(item, scan->parts.rows);
@@ -142,7 +144,8 @@ static int32_t read_member(root *r, int32_t position) {
     member->end = end;
     if (shape >= 0) {
         fp_match match;
-        if (fp_match_tape(grammar, r->reader.body, &r->tape, shape, 0, &r->scratch, &match)) return fail(r, start, FP_NO_MEMORY);
+        if (fp_match_tape(grammar, r->reader.body, &r->tape, shape, 0, &r->scratch, &match))
+            return fail(r, start, FP_NO_MEMORY);
         member->marker_count = match.marker_count;
     }
     return end;
@@ -158,7 +161,8 @@ static int32_t common_prefix(const uint8_t *one, const uint8_t *other, int32_t s
     return at;
 }
 
-/* How many leading items lie in the prefix. A bare number or literal must be followed by a byte of the prefix: it could go on. */
+/* How many leading items lie in the prefix. A bare number or literal must be followed by a byte of the prefix: it could go on.
+ */
 static int32_t whole_items(const fp_scan *previous, const uint8_t *body, int32_t common) {
     int32_t low = 0, high = previous->item_count; /* ends rise: find the first item that ends past the prefix */
     while (low < high) {
@@ -182,7 +186,8 @@ static void *copy_rows(const void *rows, int32_t count, size_t size) {
     return copy;
 }
 
-/* Take over what both bodies begin with. The offset to go on from inside the history array; 0 for none; -1 when there is no memory. */
+/* Take over what both bodies begin with. The offset to go on from inside the history array; 0 for none; -1 when there is no
+ * memory. */
 static int32_t resume(root *r, const fp_scan *previous, const uint8_t *previous_body, int32_t previous_size) {
     fp_scan *scan = r->scan;
     int32_t shorter = previous_size < r->reader.end ? previous_size : r->reader.end;

@@ -6,9 +6,9 @@
 
 #include "fp_match.h"
 
-enum { FP_ITEM_MARKED = 1, FP_ITEM_NON_ASCII = 2 };                      /* as ItemFlag */
+enum { FP_ITEM_MARKED = 1, FP_ITEM_NON_ASCII = 2 };                                      /* as ItemFlag */
 enum { FP_ROLE_OTHER, FP_ROLE_SYSTEM, FP_ROLE_USER, FP_ROLE_ASSISTANT, FP_ROLE_RESULT }; /* as Role */
-enum { FP_CALLS, FP_RESULTS, FP_REASONINGS, FP_MEDIA, FP_CLASSES };      /* size classes */
+enum { FP_CALLS, FP_RESULTS, FP_REASONINGS, FP_MEDIA, FP_CLASSES };                      /* size classes */
 
 typedef struct {
     int32_t start, end;
@@ -42,7 +42,8 @@ typedef struct {
     int32_t offset;
 } fp_scan;
 
-/* Fill a zeroed scan. previous may be NULL; it must come from the same grammar, and previous_body is what it scanned. Always to be freed. */
+/* Fill a zeroed scan. previous may be NULL; it must come from the same grammar, and previous_body is what it scanned. Always to
+ * be freed. */
 int fp_scan_run(fp_scan *scan, const fp_grammar *grammar, const uint8_t *body, int32_t size, const fp_scan *previous,
                 const uint8_t *previous_body, int32_t previous_size);
 void fp_scan_free(fp_scan *scan);

@@ -167,8 +167,8 @@ static const uint8_t *boundary(const uint8_t *run, const uint8_t *at, const uint
     return at;
 }
 
-size_t fp_decode_blocks(const uint8_t *raw, const uint8_t *end, int64_t block_bytes, uint8_t *out, fp_block **blocks, size_t *count,
-                        const uint8_t **fault) {
+size_t fp_decode_blocks(const uint8_t *raw, const uint8_t *end, int64_t block_bytes, uint8_t *out, fp_block **blocks,
+                        size_t *count, const uint8_t **fault) {
     const uint8_t *p = raw;
     int64_t done = 0, target = block_bytes;
     size_t used = 1, room = (size_t)((end - raw) / block_bytes) + 2;

@@ -1,9 +1,11 @@
-/* Drive the C core without Python: every function over every file given, over truncated and mutated copies, and print one digest a file.
+/* Drive the C core without Python: every function over every file given, over truncated and mutated copies, and print one
+ * digest a file.
  *
- * Two builds that differ only in compiler, machine or mask variant must print the same; a build with sanitizers must print nothing else.
- * Copies have exactly the size of their content, so that a read past the end is seen. Usage: harness [-r ROUNDS] [-b] FILE...
- * -r: mutated copies of each file (fewer for large ones). -b: time the scan instead. Linked with -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
- * and compiled with -DWRAPPED, every allocation of the core also fails once for small files. */
+ * Two builds that differ only in compiler, machine or mask variant must print the same; a build with sanitizers must print
+ * nothing else. Copies have exactly the size of their content, so that a read past the end is seen. Usage: harness [-r ROUNDS]
+ * [-b] FILE... -r: mutated copies of each file (fewer for large ones). -b: time the scan instead. Linked with
+ * -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc and compiled with -DWRAPPED, every allocation of the core also fails once for
+ * small files. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,9 +88,10 @@ static void shape(fp_grammar *g, int number, int kind, int role, int each) {
 }
 
 static fp_grammar *make_grammar(void) {
-    static const char *cases[][2] = {{"text", "6"},        {"input_text", "6"},           {"tool_use", "7"},      {"function_call", "7"},
-                                     {"tool_result", "8"}, {"function_call_output", "8"}, {"thinking", "9"},      {"reasoning", "9"},
-                                     {"image", "10"},      {"image_url", "10"},           {"input_image", "10"}};
+    static const char *cases[][2] = {{"text", "6"},          {"input_text", "6"},  {"tool_use", "7"},
+                                     {"function_call", "7"}, {"tool_result", "8"}, {"function_call_output", "8"},
+                                     {"thinking", "9"},      {"reasoning", "9"},   {"image", "10"},
+                                     {"image_url", "10"},    {"input_image", "10"}};
     fp_grammar *g = need(fp_grammar_new(SHAPES, 200, 200));
     fp_grammar_root(g, atom(g, "messages"), FP_ROOT_HISTORY, 0);
     fp_grammar_root(g, atom(g, "contents"), FP_ROOT_HISTORY, 1);
@@ -116,7 +119,8 @@ static fp_grammar *make_grammar(void) {
     shape(g, FUNCTION, 0, 0, -1);
     shape(g, OTHER, 1, 0, BLOCK);
     fp_grammar_by(g, BLOCK, atom(g, "type"));
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) fp_grammar_case(g, BLOCK, atom(g, cases[i][0]), atoi(cases[i][1]));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        fp_grammar_case(g, BLOCK, atom(g, cases[i][0]), atoi(cases[i][1]));
     g->shapes[BLOCK].default_shape = OTHER;
     for (int number = USER; number < SHAPES; number++) {
         if (number == CONTENT || number == BLOCK || number == CALLS) continue;
@@ -197,20 +201,23 @@ static void item_forms(const fp_grammar *g, const uint8_t *body, int32_t start, 
     fp_child child;
     int differs;
     if (fp_tree_read(&tree, g, body, start, end)) die("an item that was scanned cannot be read");
-    if (fp_write_canon(&tree, 0, &out, &differs) || fp_write_canon(&tree, 1, &out, &differs) || fp_write_stripped(&tree, start, end, &out))
+    if (fp_write_canon(&tree, 0, &out, &differs) || fp_write_canon(&tree, 1, &out, &differs) ||
+        fp_write_stripped(&tree, start, end, &out))
         die("no memory");
     mix(out.data, out.size);
     free(out.data);
     fp_reader reader = {body, end, 0, FP_OK, 0, 0};
-    if (fp_find_member(&reader, start, (const uint8_t *)"content", 7, &child)) die("an item that was scanned cannot be searched");
+    if (fp_find_member(&reader, start, (const uint8_t *)"content", 7, &child))
+        die("an item that was scanned cannot be searched");
     mix(&child, sizeof child);
-    if (child.start >= 0 && fp_find_element(&reader, child.start, 1, &child)) die("a content that was scanned cannot be searched");
+    if (child.start >= 0 && fp_find_element(&reader, child.start, 1, &child))
+        die("a content that was scanned cannot be searched");
     mix(&child, sizeof child);
     fp_tree_free(&tree);
 }
 
-static void check_body(const fp_grammar *g, const uint8_t *body, int32_t size, const fp_scan *earlier, const uint8_t *earlier_body,
-                       int32_t earlier_size, int forms) {
+static void check_body(const fp_grammar *g, const uint8_t *body, int32_t size, const fp_scan *earlier,
+                       const uint8_t *earlier_body, int32_t earlier_size, int forms) {
     fp_scan scan = {0}, resumed = {0};
     fp_scan_run(&scan, g, body, size, NULL, NULL, 0);
     mix_scan(&scan);
