@@ -10,7 +10,7 @@ Pure: no I/O. What must change together: `Known.add_*` with `engine/session.py`,
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -58,7 +58,7 @@ class Known:
         """A form in which a known item was sent; the same digest again keeps the larger count."""
         known = self.forms[number]
         if digest not in known:
-            self._by_form.setdefault(digest, []).append(number)
+            insort(self._by_form.setdefault(digest, []), number)  # whatever the order in which forms were sent or are loaded
         known[digest] = max(record_count, known.get(digest, 0))
         table = self.loose[number]
         table[loose or digest] = max(record_count, table.get(loose or digest, 0))
