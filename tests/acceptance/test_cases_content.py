@@ -57,6 +57,19 @@ def test_kind07_markers_stay_where_they_are(sidecar: Sidecar, format_name: str) 
     assert [at for at, item in enumerate(json.loads(sent)["messages"]) if "cache_control" in json.dumps(item)] == [2, 8, 14]
 
 
+@pytest.mark.parametrize("size_bytes", [150, 600])
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_kind07_marker_on_a_block_inside_a_result_stays(sidecar: Sidecar, format_name: str, at: int, size_bytes: int) -> None:
+    """A result of several blocks may be replaced as a whole; the marker on one of them is the client's and stays in that item."""
+    blocks: list[dict[str, Any]] = [{"type": "text", "text": words(size_bytes, n)} for n in range(3)]
+    blocks[at]["cache_control"] = {"type": "ephemeral"}
+    run = history(format_name).user("go").step(blocks).steps(4, 900)  # type: ignore[arg-type]
+    agent = Agent(sidecar, format_name, tight(4_000, 2_000, keep_unit_count=1))
+    sent = agent.fit(run.body())
+    assert 2 in {reduction.item_index for reduction in agent.response.reductions}
+    assert "cache_control" in json.dumps(json.loads(sent)["messages"][2])
+
+
 def png(size_bytes: int, seed: int) -> bytes:
     """Bytes that begin as a PNG does."""
     return b"\x89PNG\r\n\x1a\n" + bytes((seed + index * 7) % 256 for index in range(1024)) * (size_bytes // 1024)

@@ -70,8 +70,8 @@ class Run:
             self.constraints[mark] = f"rule {mark}"
 
 
-def work(runs: list[Run], until: int) -> None:
-    """Step each run in turn until the process dies under it or enough is done."""
+def work(runs: list[Run], until: int, cut_off: list[str]) -> None:
+    """Step each run in turn until the process dies under it, which is noted, or enough is done."""
     while sum(run.fits for run in runs) < until:
         for run in runs:
             try:
@@ -79,6 +79,7 @@ def work(runs: list[Run], until: int) -> None:
             except grpc.RpcError as error:
                 assert isinstance(error, grpc.Call)
                 assert error.code() in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED}, error
+                cut_off.append(run.agent.session_id)
                 return
 
 
@@ -114,10 +115,10 @@ def test_sigkill_at_random_moments_loses_nothing_acknowledged(server: Server) ->
         Run(Agent(sidecar, FORMATS[n % 2], limits, f"kill-{n}"), random.Random(n), history(FORMATS[n % 2]).user("go"))
         for n in range(4)
     ]
-    halves = [runs[:2], runs[2:]]
+    halves, cut_off = [runs[:2], runs[2:]], list[str]()
     for kill in range(KILLS):
         target = FITS * (kill + 1) // KILLS // 2
-        threads = [threading.Thread(target=work, args=(half, target)) for half in halves]
+        threads = [threading.Thread(target=work, args=(half, target, cut_off)) for half in halves]
         for thread in threads:
             thread.start()
         time.sleep(rand.uniform(0.01, 0.35))
@@ -133,7 +134,8 @@ def test_sigkill_at_random_moments_loses_nothing_acknowledged(server: Server) ->
         bind(runs, server)
         assert_artifacts_whole(runs)
     for half in halves:
-        work(half, FITS // 2)
+        work(half, FITS // 2, cut_off)
+    assert len(cut_off) >= KILLS // 2
     assert sum(run.fits for run in runs) >= FITS
     assert_artifacts_whole(runs)
     for run in runs:

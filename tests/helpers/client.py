@@ -191,7 +191,7 @@ class Agent:
         fields.setdefault("read_back", self.read_back)
         fields.setdefault("format", self.format_name)
         read_back_items = fields.pop("read_back_items", {})
-        oracle = fields.pop("oracle", True)
+        oracle, respelled = fields.pop("oracle", True), fields.pop("respelled", False)
         self.response = self.sidecar.fit(self.session_id, body, **fields)
         self.sent = self.response.body or body
         if oracle:
@@ -204,6 +204,7 @@ class Agent:
                 asked=None if raw is None else body,
                 injected=fields["read_back"] == INJECT,
                 kept=kept,
+                respelled=respelled,
                 read_back_items=read_back_items,
             )
             found = judge.problems()

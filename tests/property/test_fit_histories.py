@@ -6,6 +6,7 @@ Parallel calls, thinking, dangling calls, repeated and empty ids, media, markers
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,7 +20,9 @@ from tests.helpers.server import Server
 from tests.helpers.view import read_view
 
 SETTINGS = settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=int(os.environ.get("TRIMTAB_EXAMPLES", "40")),  # more for a long run
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
 
@@ -144,3 +147,31 @@ def test_fit_any_history_whole_and_stable(sidecar: Sidecar, format_name: str, pl
             assert stands(format_name, before, sent, {item for _, item, _ in now - out}) == []
         assert agent.fit(run.body(), limits=None, oracle=False) == sent
         before, out = sent, now
+
+
+@pytest.mark.parametrize("format_name", FORMATS)
+@SETTINGS
+@given(plan=st.lists(st.tuples(steps, st.booleans(), st.one_of(st.none(), limits)), min_size=2, max_size=12), first=limits)
+def test_fit_any_history_adopted_or_raw_same_answer(sidecar: Sidecar, format_name: str, plan: list[Any], first: Any) -> None:
+    run = history(format_name).user("begin")
+    raw, mixed = Agent(sidecar, format_name, first), Agent(sidecar, format_name, first)
+    raw.fit(run.body())
+    mixed.fit(run.body())
+    for index, (step, adopts, new_limits) in enumerate(plan):
+        before = json.dumps(run.items)
+        apply_step(run, step, index)
+        known = len(json.loads(before))
+        grown_only = json.dumps(run.items[:known]) == before
+        body = adopted(mixed.sent, run.items[known:]) if adopts and grown_only else run.body()
+        raw.fit(run.body(), limits=new_limits, oracle=False)
+        mixed.fit(body, raw=run.body(), limits=new_limits, respelled=True)
+        assert json.loads(mixed.sent) == json.loads(raw.sent)
+        assert mixed.response.match.HasField("diverged_at") == raw.response.match.HasField("diverged_at")
+        assert not grown_only or not mixed.response.match.HasField("diverged_at")
+
+
+def adopted(sent: bytes, fresh: list[dict[str, Any]]) -> bytes:
+    """The answered body with new items at its end, written as the SDK writes it."""
+    value = json.loads(sent)
+    value["messages"] += fresh
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
