@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 STAMP := $(VENV)/.stamp
-BUILT_FROM := pyproject.toml requirements.lock $(wildcard fastpath/*.pyx fastpath/c/*.c fastpath/c/*.h)
+BUILT_FROM := pyproject.toml requirements.lock $(wildcard fastpath/*.pyx fastpath/*.pxd fastpath/c/*.c fastpath/c/*.h)
 
 # The oldest pair that is supported; generated code runs on it and on everything newer. See [project.dependencies] in pyproject.toml.
 PROTO_VENV := build/proto-venv
@@ -43,7 +43,7 @@ lock:
 		--output-file requirements.lock pyproject.toml
 
 clean:
-	rm -rf build dist bench/out scratch *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis fastpath/_fast.c fastpath/*.so
+	rm -rf build dist bench/out scratch *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis fastpath/_fast.c fastpath/_near.c fastpath/*.so
 	rm -f $(STAMP)
 
 $(STAMP): $(BUILT_FROM)

@@ -131,8 +131,9 @@ def test_constraints_of_the_oldest_run_are_the_lower_bounds() -> None:
     assert pins == bounds
 
 
-def test_sources_of_the_extension_are_all_that_there_are() -> None:
-    module = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["ext-modules"][0]
-    there = [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "fastpath" / "c").iterdir())]
-    assert module["sources"] == ["fastpath/_fast.pyx", *(name for name in there if name.endswith(".c"))]
-    assert module["depends"] == [name for name in there if name.endswith(".h")]
+def test_sources_of_the_extensions_are_all_that_there_are() -> None:
+    modules = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["ext-modules"]
+    sources = [*(ROOT / "fastpath").glob("*.pyx"), *(ROOT / "fastpath" / "c").glob("*.c")]
+    headers = [*(ROOT / "fastpath").glob("*.pxd"), *(ROOT / "fastpath" / "c").glob("*.h")]
+    assert {name for module in modules for name in module["sources"]} == {path.relative_to(ROOT).as_posix() for path in sources}
+    assert {name for module in modules for name in module["depends"]} == {path.relative_to(ROOT).as_posix() for path in headers}
