@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from fastpath import Edit, Item, Kind, Part, PartFlag, Role, Scan
+from fastpath import Edit, Item, Kind, Part, PartFlag, Role, Scan, is_spliced
 from sidecar.core.errors import InternalError
 from sidecar.core.types import ReductionKind
 from sidecar.formats.base import Violation
@@ -108,27 +108,12 @@ def check_finished(
         raise _broken(f"rule {worse[0].rule} at item {worse[0].item_index}")
     if after.item_count != before.item_count:
         raise _broken("an item was added or lost")
-    _check_outside(before.body, after.body, placed)
+    if not is_spliced(before.body, [each.edit for each in placed], after.body):
+        raise _broken("an edit is not in its place, or bytes outside of the edits changed")
     for index in sorted({each.item for each in placed if each.item >= 0}):
         _check_item(before, after, index, [each for each in placed if each.item == index])
     if after.marker_count != before.marker_count:
         raise _broken("a cache marker was added or lost")
-
-
-def _check_outside(before: bytes, after: bytes, placed: Sequence[Placed]) -> None:
-    """Bytes outside the edits are the same bytes."""
-    at = there = 0
-    for each in placed:
-        gap = each.edit.start - at
-        if gap < 0 or before[at : each.edit.start] != after[there : there + gap]:
-            raise _broken("bytes outside an edit changed")
-        there += gap
-        if after[there : there + len(each.edit.data)] != each.edit.data:
-            raise _broken("an edit is not in its place")
-        there += len(each.edit.data)
-        at = each.edit.end
-    if before[at:] != after[there:]:
-        raise _broken("bytes outside an edit changed")
 
 
 def _check_item(before: Scan, after: Scan, index: int, placed: Sequence[Placed]) -> None:

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from fastpath import Item, Kind, Part, PartFlag, Role, ValueType, decode_string, locate, strings
+from fastpath import Item, Kind, Part, PartFlag, Role, ValueType, decode_string, locate, path_at, strings
 from sidecar.core.artifacts import build_artifact
-from sidecar.core.paths import path_at, raw_path
+from sidecar.core.paths import raw_path
 from sidecar.core.stubs import ARGUMENTS_MIN_BYTES, RESULT_MIN_BYTES, StubFacts, stub_text
 from sidecar.core.types import ArtifactRecord, Encoding, Path, ReductionKind
 from sidecar.core.units import Call

@@ -6,13 +6,12 @@ that write a string content as a list of one text block or the other way round.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
-from fastpath import decode_string, locate
+from fastpath import locate
 from sidecar.core.types import Path
 
-__all__ = ["find", "path_at", "raw_path", "removal_spans", "shift"]
+__all__ = ["find", "raw_path", "removal_spans", "shift"]
 
 _QUOTE = ord('"')
 
@@ -106,57 +105,3 @@ def raw_path(raw: bytes, path: Path, removed: list[Path], *, is_string: bool) ->
         if span is not None and (not is_string or raw[span[0]] == _QUOTE):
             return spelling
     return None
-
-
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
-_SCALAR = re.compile(rb"[^,\]}\s]+")
-_GAP = re.compile(rb"[\s,:]*")
-
-
-def _skip(body: bytes, at: int) -> int:
-    """End of the JSON value that begins at `at`; the value is valid."""
-    first = body[at : at + 1]
-    if first == b'"':
-        found = _STRING.match(body, at)
-    elif first in (b"{", b"["):
-        depth = 0
-        for found in _TOKEN.finditer(body, at):
-            token = found.group()
-            depth += 1 if token in (b"{", b"[") else -1 if token in (b"}", b"]") else 0
-            if depth == 0:
-                return found.end()
-        raise ValueError("unclosed value")
-    else:
-        found = _SCALAR.match(body, at)
-    if found is None:
-        raise ValueError("no value")
-    return found.end()
-
-
-def path_at(body: bytes, start: int, offset: int) -> Path | None:
-    """Path from the value at `start` to the value that begins at `offset`. None when no value begins there."""
-    path: list[bytes | int] = []
-    at = start
-    while at != offset:
-        kind = body[at : at + 1]
-        if kind not in (b"{", b"["):
-            return None
-        at += 1
-        index = 0
-        while True:
-            at = _GAP.match(body, at).end()  # type: ignore[union-attr]
-            if body[at : at + 1] in (b"}", b"]", b""):
-                return None
-            step: bytes | int = index
-            if kind == b"{":
-                key_end = _skip(body, at)
-                step = decode_string(body[at + 1 : key_end - 1])
-                at = _GAP.match(body, key_end).end()  # type: ignore[union-attr]
-            end = _skip(body, at)
-            if at <= offset < end:
-                path.append(step)
-                break
-            at = end
-            index += 1
-    return tuple(path)

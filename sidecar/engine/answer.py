@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from fastpath import Scan, Sizes
 from sidecar.core.records import Applied
@@ -10,7 +10,7 @@ from sidecar.core.types import ArtifactRecord, ArtifactSource, ReductionKind
 from sidecar.engine.messages import ArtifactView, CallRef, Pressure, Reduction, ReductionTotal, TokenBasis
 from sidecar.engine.refs import Refs
 
-__all__ = ["applied_reduction", "common_prefix", "pressure", "totals_of", "view_of"]
+__all__ = ["applied_reduction", "pressure", "totals_of", "view_of"]
 
 
 def pressure(sizes: Sizes, tokens: int | None, basis: TokenBasis) -> Pressure:
@@ -66,31 +66,9 @@ def view_of(record: ArtifactRecord, source: ArtifactSource, call: CallRef | None
     )
 
 
-def common_prefix(one: bytes, other: bytes) -> int:
-    """Leading bytes that are the same. Compares slices, not bytes; O(prefix)."""
-    low, high = 0, min(len(one), len(other))
-    step = 4096
-    while low < high and one[low : low + step] == other[low : low + step]:
-        low = min(low + step, high)
-        step = min(step * 2, 1 << 20)
-    high = min(low + step, high)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
 def same_envelope(one: Scan, other: Scan) -> bool:
     """Outside of the history the two bodies are byte-equal."""
     return (
         one.body[: one.history[0]] == other.body[: other.history[0]]
         and one.body[one.history[1] :] == other.body[other.history[1] :]
     )
-
-
-def in_position(reductions: Sequence[tuple[int, Reduction]]) -> tuple[Reduction, ...]:
-    """Sorted by where they stand in the body."""
-    return tuple(reduction for _, reduction in sorted(reductions, key=lambda pair: pair[0]))

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from fastpath import Kind, Scan
+from fastpath import Kind, Scan, common_prefix
 from sidecar.core.contract import Placed
 from sidecar.core.cuts import Built
 from sidecar.core.fit import FitPlan, FitView, blockers
 from sidecar.core.records import Applied
 from sidecar.core.tokens import estimate_tokens
 from sidecar.core.types import ReadBack
-from sidecar.engine.answer import applied_reduction, common_prefix, pressure, totals_of, view_of
+from sidecar.engine.answer import applied_reduction, pressure, totals_of, view_of
 from sidecar.engine.commit import Change
 from sidecar.engine.messages import (
     Advice,
