@@ -10,6 +10,7 @@ A unit is settled when each call has its final result and no receipt says otherw
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
 from fastpath import Item, Kind, Part, Role
@@ -49,6 +50,83 @@ class Unit:
         self.settled = False
 
 
+class _Open:
+    """Calls that wait for a result, by what could answer them. Each call enters and leaves a queue once."""
+
+    __slots__ = ("by_id", "by_name", "decode", "in_turn", "last", "late", "unit")
+
+    def __init__(self, decode: Callable[[int, int], bytes]) -> None:
+        """Nothing was called yet."""
+        self.decode = decode
+        self.unit: Unit | None = None  # the newest
+        self.by_id: dict[tuple[bytes, bool], deque[Call]] = {}  # of the newest turn, oldest first
+        self.last: dict[tuple[bytes, bool], Call] = {}  # of the newest turn: its last call with that id
+        self.in_turn: tuple[deque[Call], deque[Call]] = (deque(), deque())  # of the newest turn, the provider's own apart
+        self.by_name: dict[tuple[bytes, bool], deque[Call]] | None = None  # the same by name; made when it is asked for
+        self.late: dict[tuple[bytes, bool], list[tuple[Unit, Call]]] = {}  # of older turns, newest last
+
+    def begin(self, unit: Unit) -> None:
+        """A new turn: what is still open is answered late, if ever."""
+        if self.unit is not None:
+            for call in self.unit.calls:
+                if call.id and not call.results:
+                    self.late.setdefault((call.id, call.server), []).append((self.unit, call))
+        self.unit = unit
+        self.by_id, self.last, self.in_turn, self.by_name = {}, {}, (deque(), deque()), None
+
+    def add(self, call: Call) -> None:
+        """A call of the newest turn."""
+        if call.id:
+            self.by_id.setdefault((call.id, call.server), deque()).append(call)
+            self.last[(call.id, call.server)] = call
+        self.in_turn[call.server].append(call)
+        if self.by_name is not None:
+            self._name(self.by_name, call)
+
+    def owner(self, part: Part) -> tuple[Unit, Call] | None:
+        """The call that a result answers, with its unit: of the newest turn first, unanswered first."""
+        if self.unit is None:
+            return None
+        server = part.kind == Kind.SERVER_RESULT
+        id = self.decode(part.id_start, part.id_end) if part.id_start >= 0 else b""
+        if not id:
+            return self._by_order(part, server)
+        call = _next(self.by_id.get((id, server)))
+        if call is not None:
+            return self.unit, call
+        late = self.late.get((id, server))
+        if late:
+            return late.pop()
+        again = self.last.get((id, server))
+        return None if again is None else (self.unit, again)
+
+    def _by_order(self, part: Part, server: bool) -> tuple[Unit, Call] | None:
+        """Of the newest turn, by name. One that no open call has tells nothing: some clients put a title there."""
+        call = None
+        if part.name_start >= 0:
+            if self.by_name is None:
+                self.by_name = {}
+                for each in self.unit.calls if self.unit is not None else ():
+                    self._name(self.by_name, each)
+            call = _next(self.by_name.get((self.decode(part.name_start, part.name_end), server)))
+        call = call or _next(self.in_turn[server])
+        return None if call is None or self.unit is None else (self.unit, call)
+
+    def _name(self, by_name: dict[tuple[bytes, bool], deque[Call]], call: Call) -> None:
+        part = call.part
+        if part.name_start >= 0:
+            by_name.setdefault((self.decode(part.name_start, part.name_end), call.server), deque()).append(call)
+
+
+def _next(queue: deque[Call] | None) -> Call | None:
+    """The first call of a queue without a result; those that were answered leave it."""
+    while queue:
+        call = queue.popleft()
+        if not call.results:
+            return call
+    return None
+
+
 def build_units(items: Sequence[Item], parts: Sequence[Part], decode: Callable[[int, int], bytes]) -> list[Unit]:
     """Group a body's items into units, oldest first. O(parts).
 
@@ -60,12 +138,13 @@ def build_units(items: Sequence[Item], parts: Sequence[Part], decode: Callable[[
     units: list[Unit] = []
     unit: Unit | None = None
     answering = False  # the last item was part of the newest turn
-    waiting: dict[bytes, list[Call]] = {}  # calls of all turns without a result, by id, newest last
+    waiting = _Open(decode)
     for at, item in enumerate(items):
         if item.role == Role.ASSISTANT:
             if unit is None or not answering:
                 unit = Unit(at)
                 units.append(unit)
+                waiting.begin(unit)
             else:
                 unit.turn.append(at)
                 unit.end = at + 1
@@ -85,63 +164,18 @@ def build_units(items: Sequence[Item], parts: Sequence[Part], decode: Callable[[
                 id = decode(part.id_start, part.id_end) if part.id_start >= 0 else b""
                 call = Call(at, call_index, index, part, id, kind == Kind.SERVER_CALL)
                 unit.calls.append(call)
-                waiting.setdefault(id, []).append(call)
+                waiting.add(call)
                 call_index += 1
             elif kind == Kind.REASONING:
                 if unit is not None and item.role == Role.ASSISTANT:
                     unit.reasoning.append(index)
             elif kind in (Kind.RESULT, Kind.SERVER_RESULT):
-                owner = _owner(part, units, unit, waiting, decode)
+                owner = waiting.owner(part)
                 if owner is not None:
                     found, call = owner
                     call.results.append(index)
                     found.end = max(found.end, at + 1)
     return units
-
-
-def _owner(
-    part: Part,
-    units: list[Unit],
-    unit: Unit | None,
-    waiting: dict[bytes, list[Call]],
-    decode: Callable[[int, int], bytes],
-) -> tuple[Unit, Call] | None:
-    """The call that a result answers, with its unit: of the newest turn first, unanswered first."""
-    if unit is None:
-        return None
-    server = part.kind == Kind.SERVER_RESULT
-    id = decode(part.id_start, part.id_end) if part.id_start >= 0 else b""
-    if id:
-        same = [call for call in unit.calls if call.id == id and call.server == server]
-        for call in same:
-            if not call.results:
-                _answered(waiting, call)
-                return unit, call
-        late = [call for call in waiting.get(id, ()) if call.server == server]
-        if same and not late:
-            return unit, same[-1]
-        if late:
-            call = late[-1]
-            _answered(waiting, call)
-            for found in reversed(units):
-                if call in found.calls:
-                    return found, call
-        return None
-    name = decode(part.name_start, part.name_end) if part.name_start >= 0 else b""
-    for call in unit.calls:
-        if call.results or call.server != server:
-            continue
-        if name and call.part.name_start >= 0 and decode(call.part.name_start, call.part.name_end) != name:
-            continue
-        _answered(waiting, call)
-        return unit, call
-    return None
-
-
-def _answered(waiting: dict[bytes, list[Call]], call: Call) -> None:
-    calls = waiting.get(call.id)
-    if calls is not None and call in calls:
-        calls.remove(call)
 
 
 def mark_settled(

@@ -160,7 +160,9 @@ def test_resolve_of_target_above_soft_is_refused() -> None:
 @pytest.mark.parametrize(
     ("name", "lowest"),
     [("soft_bytes", 1024), ("window_tokens", 1), ("hard_bytes", 1)]
-    + [(name, 0) for name in LimitsGiven.__struct_fields__ if name not in ("preset", "soft_bytes", "window_tokens", "hard_bytes")],
+    + [
+        (name, 0) for name in LimitsGiven.__struct_fields__ if name not in ("preset", "soft_bytes", "window_tokens", "hard_bytes")
+    ],
 )
 def test_check_given_refuses_what_is_under_the_lowest_value(name: str, lowest: int) -> None:
     check_given(LimitsGiven(**{name: lowest}))  # type: ignore[arg-type]
