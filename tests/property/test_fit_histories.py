@@ -5,6 +5,7 @@ Parallel calls, thinking, dangling calls, repeated and empty ids, media, markers
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 from collections.abc import Iterator
@@ -61,6 +62,8 @@ steps = st.one_of(
     st.tuples(st.just("beside"), texts.filter(lambda text: bool(text.strip()))),
     st.tuples(st.just("image"), st.binary(min_size=1, max_size=3_000)),
     st.tuples(st.just("legacy"), arguments, texts),
+    st.tuples(st.just("shot"), st.binary(min_size=1, max_size=3_000), texts),
+    st.tuples(st.just("interleaved"), st.integers(1, 4), texts),
     st.tuples(
         st.just("marker"),
     ),
@@ -89,6 +92,14 @@ def content(run: History, text: str, as_blocks: bool) -> Any:
     return [{"type": "text", "text": text or "-"}, {"type": "text", "text": text[::-1] or "-"}] if as_blocks else text
 
 
+def picture(run: History, data: bytes) -> dict[str, Any]:
+    """An image block."""
+    text = base64.b64encode(data).decode()
+    if run.format_name == "openai-chat":
+        return {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{text}"}}
+    return {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": text}}
+
+
 def apply_step(run: History, step: tuple[Any, ...], index: int) -> None:
     """Add what the step says to the run."""
     kind = step[0]
@@ -107,6 +118,15 @@ def apply_step(run: History, step: tuple[Any, ...], index: int) -> None:
         run.user(step[1])
     elif kind == "image":
         run.answer("see").user_image(f"picture {index}", step[1])
+    elif kind == "shot":
+        run.call(("screenshot", {"n": index})).results([{"type": "text", "text": step[2] or "-"}, picture(run, step[1])])
+    elif kind == "interleaved":
+        run.call(*[("read", {"n": n}) for n in range(step[1])], thinking=words(200, index))
+        run.results(*[f"{n} {step[2]}" for n in range(step[1])])
+        blocks = run.items[-2]["content"] if run.format_name == "anthropic-messages" else []
+        for n in range(1, len(blocks)):
+            blocks.insert(2 * n, {"type": "thinking", "thinking": words(150, (index, n)), "signature": f"c2ln{index}{n}"})
+        del blocks[2 * step[1] :]
     elif kind == "legacy" and run.format_name == "openai-chat":
         call = {"name": "old", "arguments": json.dumps(step[1])}
         run.items.append({"role": "assistant", "content": None, "function_call": call})
