@@ -39,7 +39,13 @@ def _open(short_path: Path, **flags: object) -> App:
 
 def _health(address: str, service: str) -> int:
     with grpc.insecure_channel(address, options=[("grpc.use_local_subchannel_pool", 1)]) as channel:
-        return health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(service=service), timeout=5).status
+        answer = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(service=service), timeout=5)
+        return int(answer.status)
+
+
+def _trailers(error: grpc.RpcError) -> dict[str, str | bytes]:
+    assert isinstance(error, grpc.Call)
+    return {item[0]: item[1] for item in error.trailing_metadata() or ()}
 
 
 def test_fit_unchanged_answers_without_a_body(app: App) -> None:
@@ -83,7 +89,7 @@ def test_fit_refusal_tells_code_reason_and_details(
         stubs.context.Fit(_fit(**fields))
     error = error_from_rpc(caught.value)
     assert (error.code, error.reason) == (code, reason)
-    assert dict(caught.value.trailing_metadata())["trimtab-reason"] == reason  # type: ignore[attr-defined]
+    assert _trailers(caught.value)["trimtab-reason"] == reason
     assert details.items() <= error.details.items()
 
 
@@ -99,7 +105,7 @@ def test_get_read_back_tool_gives_a_tool_in_the_dialects_spelling(app: App) -> N
 def test_resolve_call_of_a_session_that_is_not_there_is_told(app: App) -> None:
     with open_stubs(app.address) as stubs, pytest.raises(grpc.RpcError) as caught:
         stubs.context.ResolveCall(context_pb2.ResolveCallRequest(session=REF, format=MESSAGES, call=b"{}"))
-    assert caught.value.code() is grpc.StatusCode.NOT_FOUND  # type: ignore[attr-defined]
+    assert caught.value.code() is grpc.StatusCode.NOT_FOUND
 
 
 def test_resolve_call_takes_the_dialect_of_the_session(app: App) -> None:
@@ -119,7 +125,7 @@ def test_calls_that_are_to_come_answer_unimplemented_and_log_nothing(
     request = getattr(context_pb2, f"{method}Request")()
     with caplog.at_level(logging.WARNING), open_stubs(app.address) as stubs, pytest.raises(grpc.RpcError) as caught:
         getattr(stubs.context, method)(request)
-    assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED  # type: ignore[attr-defined]
+    assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
     assert caplog.records == []
 
 
@@ -132,8 +138,8 @@ def test_fit_exception_that_is_not_ours_goes_out_as_internal_without_its_text(
     monkeypatch.setattr(app.engine, "fit", broken)
     with caplog.at_level(logging.ERROR), open_stubs(app.address) as stubs, pytest.raises(grpc.RpcError) as caught:
         stubs.context.Fit(_fit(body=b"{}"))
-    assert caught.value.code() is grpc.StatusCode.INTERNAL  # type: ignore[attr-defined]
-    assert "SECRET" not in str(caught.value) + repr(caught.value.trailing_metadata())  # type: ignore[attr-defined]
+    assert caught.value.code() is grpc.StatusCode.INTERNAL
+    assert "SECRET" not in str(caught.value) + repr(caught.value.trailing_metadata())
     assert "SECRET" not in repr([record.__dict__ for record in caplog.records])
     assert len(caplog.records) == 1
 
@@ -154,7 +160,7 @@ def test_fit_body_over_the_servers_limit_is_refused(short_path: Path) -> None:
         body["system"] = "s" * (3 << 20)
         with pytest.raises(grpc.RpcError) as caught:
             stubs.context.Fit(_fit(body=to_json(body)))
-    assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED  # type: ignore[attr-defined]
+    assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
 @pytest.mark.parametrize("service", ["", "liveness", "readiness"])
@@ -257,8 +263,8 @@ def test_watchers_take_no_thread_from_other_calls_and_one_too_many_is_told(short
             with pytest.raises(grpc.RpcError) as caught:
                 next(iter(extra))
             error = caught.value
-            refused = error if error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED else None  # type: ignore[attr-defined]
-        assert dict(refused.trailing_metadata())["trimtab-reason"] == "TOO_MANY"  # type: ignore[attr-defined]
+            refused = error if error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED else None
+        assert _trailers(refused)["trimtab-reason"] == "TOO_MANY"
         assert stubs.context.Fit(_fit(body=to_json(messages_body(1))), timeout=10).revision >= 0
         for watch in watches:
             watch.cancel()
