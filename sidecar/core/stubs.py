@@ -36,7 +36,8 @@ TAIL_BYTES = 512
 ASKED_BYTES = 40
 NAME_BYTES = 64
 
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
+_MEDIA_TYPE = re.compile(r"[\w.+-]{1,64}/[\w.+-]{1,64}", re.ASCII)
 _SPACE = re.compile(r"\s+")
 _OURS = re.compile(r"\[(?=\s*/?\s*trimtab)", re.IGNORECASE)
 
@@ -57,7 +58,7 @@ class StubFacts(NamedTuple):
 
 
 def _printable(text: str) -> str:
-    """Without control characters and bidirectional tricks, and without our fence."""
+    """Without control characters, bidirectional tricks and halves of characters, and without our fence."""
     return _OURS.sub("(", _CONTROL.sub("\ufffd", text))
 
 
@@ -118,7 +119,10 @@ def stub_text(facts: StubFacts, content: bytes = b"", *, with_preview: bool = Fa
     name = quote(facts.tool_name, NAME_BYTES) if facts.tool_name else "a tool"
     if facts.kind is ReductionKind.MEDIA:
         origin = f" from {name}" if facts.tool_name else ""
-        return f"{FENCE}: {facts.media_type or 'media'}{origin}, {size}, moved out; {_read_hint(facts)}]"
+        # Told by the body, so foreign; one that is shaped as a media type cannot close or imitate anything.
+        plain = _MEDIA_TYPE.fullmatch(facts.media_type)
+        media = facts.media_type if plain else f"media {quote(facts.media_type, NAME_BYTES)}" if facts.media_type else "media"
+        return f"{FENCE}: {media}{origin}, {size}, moved out; {_read_hint(facts)}]"
     asked = f" asked {quote(facts.asked, ASKED_BYTES)}" if facts.asked else ""
     outcome = "returned an error:" if facts.is_error else "returned"
     what = "earlier read" if facts.came_from else name
