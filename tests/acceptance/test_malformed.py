@@ -167,6 +167,23 @@ def test_fit_duplicate_keys_passed_through_and_fitted(sidecar: Sidecar, format_n
     assert pressed.sent.count(b'"role":"assistant","role":"user"') == 1
 
 
+def test_fit_history_twice_in_a_body_the_last_counts(sidecar: Sidecar, format_name: str) -> None:
+    body = history(format_name).user("go").steps(8, 2_000).user("ok").body()
+    body = body.replace(b'"messages":', b'"messages":[{"role":"user","content":"not this one"}],"messages":', 1)
+    assert Agent(sidecar, format_name).fit(body) == body
+    pressed = Agent(sidecar, format_name, tight(9_000, 6_000, keep_unit_count=1))
+    pressed.fit(body)
+    assert pressed.count > 0
+    assert b"not this one" in pressed.sent
+
+
+def test_fit_empty_history_unchanged(sidecar: Sidecar, format_name: str) -> None:
+    agent = Agent(sidecar, format_name)
+    body = history(format_name).body()
+    assert agent.fit(body) == body
+    assert agent.response.item_count == 0
+
+
 @pytest.mark.parametrize(
     "odd", [b"\xff\xfe raw", b"\xc3", b"\\ud800 lone", b"\\udfff\\ud83d", b"\\u0000 nul", b"\xed\xa0\x80", b"\\ud83d\\ude00"]
 )

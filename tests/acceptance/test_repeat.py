@@ -162,3 +162,23 @@ def test_fit_injected_tool_adopted_once(sidecar: Sidecar, format_name: str) -> N
     again = agent.fit(adopted(sent, run.items[-2:]), oracle=False)
     assert again.count(b'"name":"' + name + b'"') == 1
     assert agent.fit(run.body()) == again
+
+
+@pytest.mark.parametrize("format_name", FORMATS)
+def test_fit_adopted_history_over_sigkills_same_bytes(own_server: Server, sidecar: Sidecar, format_name: str) -> None:
+    """The process dies between any two steps, also where nothing was flushed for a while: the agent does not notice."""
+    assert own_server.channel is not None
+    steady = Agent(sidecar, format_name, tight(SOFT, **LIMITS))
+    shaken = Agent(Sidecar(own_server.channel), format_name, tight(SOFT, **LIMITS))
+    run = long_run(format_name, 26)
+    assert shaken.fit(run.body()) == steady.fit(run.body())
+    for index in range(9):
+        known = len(run.items)
+        run.step(words(1500, f"shaken {index}"))
+        expected = steady.fit(run.body())
+        assert shaken.fit(adopted(shaken.sent, run.items[known:]), raw=run.body()) == expected
+        if index % 3 == 2:
+            own_server.restart()
+            shaken.sidecar = Sidecar(own_server.channel)
+    assert keys(shaken.response) == keys(steady.response)
+    assert shaken.response.revision == steady.response.revision
