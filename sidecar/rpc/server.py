@@ -60,7 +60,6 @@ def channel_options(max_message_bytes: int) -> list[tuple[str, int]]:
         # minutes and then closes the connection).
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.http2.min_ping_interval_without_data_ms", 1000),
-        ("grpc.http2.min_recv_ping_interval_without_data_ms", 1000),
     ]
 
 

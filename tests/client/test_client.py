@@ -24,6 +24,7 @@ from sidecar.app import App, open_app
 from sidecar.config import load_config
 from tests.rpc.build import messages_body, to_json
 from trimtab import errors
+from trimtab.stubs import channel_options
 from trimtab.v1 import common_pb2, context_pb2, error_pb2
 
 SMALL: trimtab.Limits = {"soft_bytes": 30_000, "target_bytes": 30_000, "min_saving_bytes": 1}
@@ -186,6 +187,12 @@ def test_fit_options_reach_the_server(client: trimtab.Trimtab) -> None:
     assert caught.value.details["revision"] == str(response.revision)
 
 
+def test_fit_limits_of_a_call_come_on_top_of_the_clients(client: trimtab.Trimtab) -> None:
+    response = client.fit_response("s", messages_body(1), limits={"externalize_bytes": 5000, "min_saving_bytes": 7})
+    limits = response.effective_limits
+    assert (limits.soft_bytes, limits.externalize_bytes, limits.min_saving_bytes) == (30_000, 5000, 7)
+
+
 def test_fit_dry_run_writes_nothing(client: trimtab.Trimtab) -> None:
     body = messages_body(40)
     assert client.fit_response("s", body, dry_run=True).outcome == context_pb2.FIT_OUTCOME_FITTED
@@ -300,6 +307,11 @@ def test_client_finds_a_restarted_server_at_once(short_path: Path) -> None:
             client.fit("s", body)
         with open_app(config):
             assert _answers_within(client, body, 5)
+
+
+def test_channel_options_look_for_a_lost_server_every_second() -> None:
+    # How long gRPC waits between two tries grows to two minutes by default; to see that would take minutes.
+    assert dict(channel_options())["grpc.max_reconnect_backoff_ms"] <= 1000
 
 
 def test_client_closed_may_be_used_again(client: trimtab.Trimtab) -> None:

@@ -66,6 +66,18 @@ def test_bind_socket_and_a_new_folder_get_the_chosen_mode(short_path: Path, mode
     assert _mode(short_path / "new") == folder_mode
 
 
+def test_bind_socket_is_never_wider_than_chosen_not_for_a_moment(short_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chmod, before = os.chmod, []
+
+    def watched(path: Path, mode: int) -> None:
+        before.append(_mode(path))
+        chmod(path, mode)
+
+    monkeypatch.setattr(os, "chmod", watched)
+    bind(_server(), Address(path=str(short_path / "s")), 0o660)
+    assert before == [0o600]
+
+
 def test_bind_folder_that_exists_keeps_its_mode(short_path: Path) -> None:
     short_path.chmod(0o711)
     bind(_server(), Address(path=str(short_path / "s")), 0o660)

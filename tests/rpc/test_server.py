@@ -182,6 +182,11 @@ def test_app_listens_on_several_addresses_and_tells_the_real_port(short_path: Pa
         assert not app.addresses[1].endswith(":0")
 
 
+def test_app_on_a_port_that_another_server_has_is_refused(short_path: Path, tmp_path: Path) -> None:
+    with _open(short_path, listen=("127.0.0.1:0",)) as app, pytest.raises(ListenError, match="in use"):
+        _open(short_path, listen=(app.address,), data_dir=str(tmp_path / "other"))
+
+
 def test_app_tcp_beyond_this_machine_needs_the_flag(short_path: Path) -> None:
     with pytest.raises(ListenError, match="insecure_tcp"):
         _open(short_path, listen=("0.0.0.0:0",))
