@@ -94,7 +94,7 @@ def align(
         One match for each item; `diverged_at` is None when the body holds the whole branch, in order, and only adds behind it.
     """
     items: list[Matched] = list(taken)
-    used = {match.number for match in items}
+    used: set[int] | None = None  # numbers in items; made, as positions are, when something does not match as expected
     expected = len(items)
     diverged: int | None = None
     positions: dict[int, int] | None = None
@@ -111,20 +111,29 @@ def align(
                 record_count = known.loose[number].get(loose or strict)
             if record_count is not None:
                 items.append(Matched(number, record_count))
-                used.add(number)
+                if used is not None:
+                    used.add(number)
                 expected += 1
                 continue
-            if positions is None:
-                positions = {number: position for position, number in enumerate(branch)}
+        candidates = known.numbers(strict)
+        if expected == end and not candidates:  # new at the end, as nearly always
+            new += 1
+            items.append(Matched(-1, 0))
+            continue
+        if used is None or positions is None:
+            used = {match.number for match in items}
+            positions = {number: position for position, number in enumerate(branch)}
+        if expected < end:
+            number = branch[expected]
             if renewed(index, number):
-                again = next((n for n in known.numbers(strict) if n >= floor and n not in used and n not in positions), -1)
+                again = next((n for n in candidates if n >= floor and n not in used and n not in positions), -1)
                 new += again < 0
                 reused = reused or again >= 0
                 used.add(again)
                 items.append(Matched(again, 0))
                 expected += 1
                 continue
-            later = _later(known.numbers(strict), positions, expected)
+            later = _later(candidates, positions, expected)
             if later is not None:
                 if diverged is None:
                     diverged = expected
@@ -133,21 +142,15 @@ def align(
                 used.add(number)
                 expected = later + 1
                 continue
-            if diverged is None and expected < end:
+            if diverged is None:
                 diverged = expected
-        number = -1
-        if positions is None:
-            positions = {number: position for position, number in enumerate(branch)}
-        for candidate in known.numbers(strict):
-            if candidate >= floor and candidate not in used and candidate not in positions:
-                number = candidate
-                reused = True
-                used.add(candidate)
-                break
+        number = next((n for n in candidates if n >= floor and n not in used and n not in positions), -1)
         if number < 0:
             new += 1
             items.append(Matched(-1, 0))
         else:
+            reused = True
+            used.add(number)
             items.append(Matched(number, known.forms[number][strict]))
     if diverged is None and expected < end:
         diverged = expected

@@ -6,17 +6,22 @@ between turns, can be empty and can be missing, so an id alone never decides. A 
 and is never touched.
 
 A unit is settled when each call has its final result and no receipt says otherwise.
+
+A body is most often the one before with a few items more: its units are grouped on from there. Units that are taken over are
+shared, so nothing of them is changed: where a late result belongs to one of them, all are grouped anew.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from fastpath import Item, Kind, Part, Role
 from sidecar.core.types import EffectState, ReceiptRecord
 
-__all__ = ["Call", "Unit", "build_units", "mark_settled"]
+__all__ = ["Call", "Grouped", "Unit", "build_units", "group_units", "mark_settled"]
 
 
 class Call:
@@ -38,7 +43,7 @@ class Call:
 class Unit:
     """One turn and what belongs to it."""
 
-    __slots__ = ("calls", "end", "first", "reasoning", "settled", "turn")
+    __slots__ = ("calls", "end", "first", "reach", "reasoning", "settled", "turn")
 
     def __init__(self, first: int) -> None:
         """A turn that begins at an item."""
@@ -47,23 +52,49 @@ class Unit:
         self.turn: list[int] = [first]  # items of the model's answer
         self.calls: list[Call] = []
         self.reasoning: list[int] = []  # indices of its reasoning parts
+        self.reach = self.end  # the largest end of this unit and all before it
         self.settled = False
+
+    def settled_as(self, settled: bool) -> Unit:
+        """This unit, or, where it is not so yet, another like it that is: units are shared."""
+        if self.settled == settled:
+            return self
+        other = Unit(self.first)
+        other.end, other.reach, other.settled = self.end, self.reach, settled
+        other.turn, other.calls, other.reasoning = self.turn, self.calls, self.reasoning
+        return other
+
+
+Waiting = dict[tuple[bytes, bool], list[tuple[Unit, Call]]]
+"""Calls without a result, by id and whether the provider runs them; newest last."""
+
+
+class Grouped(NamedTuple):
+    """Units of a body, oldest first."""
+
+    units: list[Unit]
+    late: Waiting  # calls of all units but the newest that no result has answered yet
+
+
+class _AnsweredLateError(Exception):
+    """A result belongs to a unit that was taken over."""
 
 
 class _Open:
     """Calls that wait for a result, by what could answer them. Each call enters and leaves a queue once."""
 
-    __slots__ = ("by_id", "by_name", "decode", "in_turn", "last", "late", "unit")
+    __slots__ = ("by_id", "by_name", "decode", "in_turn", "last", "late", "since", "unit")
 
-    def __init__(self, decode: Callable[[int, int], bytes]) -> None:
-        """Nothing was called yet."""
+    def __init__(self, decode: Callable[[int, int], bytes], since: int, late: Waiting) -> None:
+        """Units before item `since` are taken over, with what waits in them."""
         self.decode = decode
+        self.since = since
         self.unit: Unit | None = None  # the newest
         self.by_id: dict[tuple[bytes, bool], deque[Call]] = {}  # of the newest turn, oldest first
         self.last: dict[tuple[bytes, bool], Call] = {}  # of the newest turn: its last call with that id
         self.in_turn: tuple[deque[Call], deque[Call]] = (deque(), deque())  # of the newest turn, the provider's own apart
         self.by_name: dict[tuple[bytes, bool], deque[Call]] | None = None  # the same by name; made when it is asked for
-        self.late: dict[tuple[bytes, bool], list[tuple[Unit, Call]]] = {}  # of older turns, newest last
+        self.late = late  # of older turns
 
     def begin(self, unit: Unit) -> None:
         """A new turn: what is still open is answered late, if ever."""
@@ -96,6 +127,8 @@ class _Open:
             return self.unit, call
         late = self.late.get((id, server))
         if late:
+            if late[-1][1].item < self.since:
+                raise _AnsweredLateError
             return late.pop()
         again = self.last.get((id, server))
         return None if again is None else (self.unit, again)
@@ -128,18 +161,44 @@ def _next(queue: deque[Call] | None) -> Call | None:
 
 
 def build_units(items: Sequence[Item], parts: Sequence[Part], decode: Callable[[int, int], bytes]) -> list[Unit]:
-    """Group a body's items into units, oldest first. O(parts).
+    """Group a body's items into units, oldest first. See `group_units`."""
+    return group_units(items, parts, decode).units
+
+
+def group_units(
+    items: Sequence[Item],
+    parts: Sequence[Part],
+    decode: Callable[[int, int], bytes],
+    earlier: Grouped | None = None,
+    since: int = 0,
+) -> Grouped:
+    """Group a body's items into units. O(parts), or O(parts from `since` on) where units can be taken over.
 
     Args:
         items: all items of the body.
         parts: all its parts.
         decode: content of the JSON value at a span, for ids: a string's text, anything else as it stands.
+        earlier: of a body that begins with the same `since` items. Not changed; the answer is the same as without it.
+        since: 0, or an assistant item of this body and of that one that follows an item that is not the assistant's.
     """
-    units: list[Unit] = []
+    if earlier is not None and since > 0:
+        kept = earlier.units[: bisect_left(earlier.units, since, key=lambda unit: unit.first)]
+        if not kept or kept[-1].reach <= since:
+            late = {key: before for key, calls in earlier.late.items() if (before := [c for c in calls if c[1].item < since])}
+            try:
+                return _group(items, parts, since, kept, _Open(decode, since, late))
+            except _AnsweredLateError:
+                pass
+    return _group(items, parts, 0, [], _Open(decode, 0, {}))
+
+
+def _group(items: Sequence[Item], parts: Sequence[Part], since: int, units: list[Unit], waiting: _Open) -> Grouped:
+    """Add the units of items from `since` on."""
+    known = len(units)
     unit: Unit | None = None
     answering = False  # the last item was part of the newest turn
-    waiting = _Open(decode)
-    for at, item in enumerate(items):
+    for at in range(since, len(items)):
+        item = items[at]
         if item.role == Role.ASSISTANT:
             if unit is None or not answering:
                 unit = Unit(at)
@@ -161,7 +220,7 @@ def build_units(items: Sequence[Item], parts: Sequence[Part], decode: Callable[[
             if kind in (Kind.CALL, Kind.SERVER_CALL):
                 if unit is None:
                     continue
-                id = decode(part.id_start, part.id_end) if part.id_start >= 0 else b""
+                id = waiting.decode(part.id_start, part.id_end) if part.id_start >= 0 else b""
                 call = Call(at, call_index, index, part, id, kind == Kind.SERVER_CALL)
                 unit.calls.append(call)
                 waiting.add(call)
@@ -175,31 +234,37 @@ def build_units(items: Sequence[Item], parts: Sequence[Part], decode: Callable[[
                     found, call = owner
                     call.results.append(index)
                     found.end = max(found.end, at + 1)
-    return units
+    reach = units[known - 1].reach if known else 0
+    for unit in units[known:]:
+        reach = unit.reach = max(reach, unit.end)
+    return Grouped(units, waiting.late)
 
 
 def mark_settled(
-    units: Sequence[Unit],
+    units: list[Unit],
     parts: Sequence[Part],
     numbers: Sequence[int],
     receipts: Mapping[tuple[int, int], ReceiptRecord],
     faulty_items: set[int],
     closing_items: set[int],
+    indices: Iterable[int] | None = None,
 ) -> None:
-    """Say of each unit whether it is settled.
+    """Say of each unit whether it is settled. A unit that was taken over and is not as it was is replaced in the list.
 
     Args:
-        units: of the body; `settled` is set.
+        units: of the body; the list is changed, its units are not.
         parts: of the body.
         numbers: of the body's items in the journal; -1 for those that are new.
         receipts: the newest of each call, by (number, call_index).
         faulty_items: indices of items that break a structural rule: their units count as unsettled.
         closing_items: indices of items that only close what a crash interrupted: not final results.
+        indices: units to look at; all, when None.
     """
-    for unit in units:
-        unit.settled = not any(at in faulty_items for at in range(unit.first, unit.end)) and all(
-            _settled(call, parts, numbers, receipts, closing_items) for call in unit.calls
-        )
+    for index in range(len(units)) if indices is None else indices:
+        unit = units[index]
+        broken = bool(faulty_items) and any(at in faulty_items for at in range(unit.first, unit.end))
+        settled = not broken and all(_settled(call, parts, numbers, receipts, closing_items) for call in unit.calls)
+        units[index] = unit.settled_as(settled)
 
 
 def _settled(

@@ -10,14 +10,14 @@ client may fill); the docs of the web search tool for encrypted_content. The rul
 
 from __future__ import annotations
 
-from fastpath import Code, Edit, Field, Grammar, GrammarSpec, Item, Kind, Part, PartFlag, Role, Scan, Shape
+from fastpath import Code, Edit, Field, Grammar, GrammarSpec, Kind, PartFlag, Role, Scan, Shape
 from sidecar.core.errors import MalformedBodyError
 from sidecar.core.readback import READ_BACK_TOOL_DESCRIPTION, READ_BACK_TOOL_NAME, READ_BACK_TOOL_SCHEMA
 from sidecar.core.types import Format, ReductionKind, UsageFigures
-from sidecar.formats.anthropic_messages_rules import RULES
-from sidecar.formats.base import Adapter, MediaPayload, ReadBackCall, Style, Violation
+from sidecar.formats.anthropic_messages_rules import LOCAL_RULES, WHOLE_RULES
+from sidecar.formats.base import Adapter, Judged, MediaPayload, ReadBackCall, Rows, Style
 from sidecar.formats.blocks import arguments_object, base64_source, block_with_marker, result_value, text_block
-from sidecar.formats.rules import History, in_order
+from sidecar.formats.rules import History, judge
 from sidecar.formats.spelling import PLAIN, spell
 from sidecar.formats.tools import already_there, append_tool, element_names, last_member
 from sidecar.formats.usage import Figures
@@ -143,10 +143,9 @@ class AnthropicMessages(Adapter):
     # Source: platform.claude.com, "Thinking": blocks of earlier turns may be left out, those of the current loop must come back.
     reasoning = "remove_before_last_user"
 
-    def check(self, scan: Scan, rows: tuple[list[Item], list[Part]] | None = None) -> list[Violation]:
+    def judge(self, scan: Scan, rows: Rows | None = None, earlier: Judged | None = None, since: int = 0) -> Judged:
         """See Adapter."""
-        history = History(scan, rows)
-        return in_order([found for rule in RULES for found in rule(history)])
+        return judge(History(scan, rows, earlier, since), LOCAL_RULES, WHOLE_RULES, earlier)
 
     def sees_all(self, scan: Scan) -> bool:
         """False for a body that continues a conversation held by the server.

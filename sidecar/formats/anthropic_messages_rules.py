@@ -49,7 +49,7 @@ from sidecar.formats.rules import (
 from sidecar.formats.tools import last_member
 from sidecar.formats.values import string_at
 
-__all__ = ["RULES"]
+__all__ = ["LOCAL_RULES", "WHOLE_RULES"]
 
 OBJECT = int(ValueType.OBJECT)
 
@@ -67,7 +67,7 @@ def check_pairs(history: History) -> Iterator[Violation]:
         return
     calls, results = iter(history.calls), iter(history.results)
     call, result = next(calls, None), next(results, None)
-    for first, middle, end in _turns(history.roles):
+    for first, middle, end in _turns(history.roles, history.since):
         asked: list[Part] = []
         while call is not None and call[2] < end:
             if first <= call[2] < middle:  # else it stands in an item of the wrong role: check_roles says so
@@ -135,9 +135,9 @@ def _repeated_ids(history: History, calls: list[Part]) -> Iterator[Violation]:
         seen.add(id)
 
 
-def _turns(roles: list[int]) -> Iterator[tuple[int, int, int]]:
-    """Runs of assistant items, each with the run of user items after it, as (first, where the user's begin, end)."""
-    count, index = len(roles), 0
+def _turns(roles: list[int], index: int) -> Iterator[tuple[int, int, int]]:
+    """Runs of assistant items from `index` on, each with the user items after it: (first, where the user's begin, end)."""
+    count = len(roles)
     while index < count:
         first = index
         while index < count and roles[index] == ASSISTANT:
@@ -175,10 +175,10 @@ def check_roles(history: History) -> Iterator[Violation]:
     ("first message must use the "user" role": refused on Bedrock, no longer everywhere);
     https://github.com/tghamm/Anthropic.SDK/issues/128 ("`tool_result` blocks can only be in `user` messages").
     """
-    for index, role in enumerate(history.roles):
-        if role == OTHER:
+    for index in history.indices():
+        if history.roles[index] == OTHER:
             yield Violation(ROLE_UNKNOWN, index, history.items[index].start, "item has no role that the dialect knows")
-    if history.roles and history.roles[0] != USER:
+    if history.since == 0 and history.roles and history.roles[0] != USER:
         yield Violation(FIRST_ITEM_NOT_USER, 0, history.items[0].start, "the first item is not a user item")
     for part in history.calls:
         if history.roles[part[2]] != ASSISTANT:
@@ -198,7 +198,8 @@ def check_content(history: History) -> Iterator[Violation]:
     contain non-whitespace text").
     """
     final = len(history.roles) - 1 if history.roles and history.roles[-1] == ASSISTANT else -1
-    for index, item in enumerate(history.items):
+    for index in history.indices():
+        item = history.items[index]
         if item[5] or index == final or history.roles[index] == OTHER:
             continue
         span = history.content_span(index)
@@ -223,7 +224,7 @@ def check_arguments(history: History) -> Iterator[Violation]:
     Source: https://github.com/anthropics/claude-code/issues/6696 ("tool_use.input: Input should be a valid dictionary").
     """
     for part in (*history.calls, *history.server):
-        if part[12] != OBJECT and part[0] != SERVER_RESULT:
+        if part[12] != OBJECT and part[0] != SERVER_RESULT and part[2] >= history.since:
             yield Violation(ARGUMENTS_TYPE, part.item, part.start, f"input of call {show(history.id(part))} is not an object")
 
 
@@ -252,9 +253,8 @@ def check_server_tools(history: History) -> Iterator[Violation]:
     open_calls = [part for calls in waiting.values() for part in calls]
     if not open_calls:
         return
-    asked = [index for index, role in enumerate(history.roles) if role == USER and not _has_results(history, index)]
     for part in open_calls:
-        if asked and part.item < asked[-1]:
+        if history.asked and part.item < history.asked[-1]:
             yield Violation(
                 SERVER_CALL_WITHOUT_RESULT, part.item, part.start, f"server call {show(history.id(part))} has no result"
             )
@@ -269,12 +269,8 @@ def check_thinking(history: History) -> Iterator[Violation]:
     """
     if string_at(last_member(history.scan, b"thinking") or b"{}", b"type") != b"enabled":
         return
-    loop: list[int] = []
-    for index in range(len(history.roles) - 1, -1, -1):
-        if history.roles[index] == USER and not _has_results(history, index):
-            break
-        loop.append(index)
-    first = next((index for index in reversed(loop) if history.roles[index] == ASSISTANT), None)
+    begin = history.asked[-1] + 1 if history.asked else 0
+    first = next((index for index in range(begin, len(history.roles)) if history.roles[index] == ASSISTANT), None)
     if first is None:
         return
     parts = history.item_parts(history.items[first])
@@ -294,16 +290,5 @@ def check_markers(history: History) -> Iterator[Violation]:
         yield Violation(MARKERS_TOO_MANY, -1, 0, f"{count} cache markers, at most {MAX_MARKER_COUNT} are allowed")
 
 
-def _has_results(history: History, index: int) -> bool:
-    return any(part[0] == RESULT for part in history.item_parts(history.items[index]))
-
-
-RULES: tuple[Rule, ...] = (
-    check_pairs,
-    check_roles,
-    check_content,
-    check_arguments,
-    check_server_tools,
-    check_thinking,
-    check_markers,
-)
+LOCAL_RULES: tuple[Rule, ...] = (check_pairs, check_roles, check_content, check_arguments)
+WHOLE_RULES: tuple[Rule, ...] = (check_server_tools, check_thinking, check_markers)

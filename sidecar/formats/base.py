@@ -12,7 +12,10 @@ from typing import ClassVar, Literal, NamedTuple
 from fastpath import Edit, Grammar, Item, Part, Scan
 from sidecar.core.types import Format, ReductionKind, UsageFigures
 
-__all__ = ["Adapter", "MediaPayload", "ReadBackCall", "Style", "Violation"]
+__all__ = ["Adapter", "Judged", "MediaPayload", "ReadBackCall", "Rows", "Style", "Violation"]
+
+Rows = tuple[list[Item], list[Part]]
+"""All items and parts of a scan."""
 
 
 class Violation(NamedTuple):
@@ -25,6 +28,16 @@ class Violation(NamedTuple):
     item_index: int  # in the body; -1 for the envelope
     offset_bytes: int
     message: str  # for people; names ids and roles, never content
+
+
+class Judged(NamedTuple):
+    """What the structural rules say of a body, and what judging a longer one needs of it. Nothing in it is mutated."""
+
+    violations: list[Violation]  # all, in order of position
+    local: list[Violation]  # those that no later item can make or undo, but for items of the last turn
+    roles: list[int]  # of all items
+    asked: list[int]  # user items without results, ascending
+    server: list[Part]  # calls and results of tools that the provider ran
 
 
 class Style(NamedTuple):
@@ -65,13 +78,20 @@ class Adapter(ABC):
     """
 
     @abstractmethod
-    def check(self, scan: Scan, rows: tuple[list[Item], list[Part]] | None = None) -> list[Violation]:
-        """All structural rules of the dialect that the body breaks, in order of position. O(parts).
+    def judge(self, scan: Scan, rows: Rows | None = None, earlier: Judged | None = None, since: int = 0) -> Judged:
+        """All structural rules of the dialect that the body breaks. O(parts from `since` on), and one copy of the roles.
 
         Args:
             scan: of the body, with this dialect's grammar.
             rows: all its items and parts, where the caller has them already: making them costs as much as the rules.
+            earlier: what was judged of a body that begins with the same `since` items at the same offsets. The answer is the
+                same as without it.
+            since: 0, or an assistant item of this body and of that one that follows an item that is not the assistant's.
         """
+
+    def check(self, scan: Scan, rows: Rows | None = None) -> list[Violation]:
+        """What `judge` finds broken, in order of position."""
+        return self.judge(scan, rows).violations
 
     def binds_reasoning(self, scan: Scan, edited_from: int) -> bool:
         """Whether the provider may refuse or drop signed reasoning that stands behind a change at `edited_from`.

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 
-from fastpath import Code, Edit, Field, Grammar, GrammarSpec, Item, Kind, Part, Role, Scan, Shape, locate
+from fastpath import Code, Edit, Field, Grammar, GrammarSpec, Kind, Role, Scan, Shape, locate
 from sidecar.core.errors import MalformedBodyError
 from sidecar.core.readback import READ_BACK_TOOL_DESCRIPTION, READ_BACK_TOOL_NAME, READ_BACK_TOOL_SCHEMA
 from sidecar.core.types import Format, ReductionKind, UsageFigures
-from sidecar.formats.base import Adapter, MediaPayload, ReadBackCall, Style, Violation
+from sidecar.formats.base import Adapter, Judged, MediaPayload, ReadBackCall, Rows, Style
 from sidecar.formats.blocks import arguments_object, base64_source, block_with_marker, data_url, result_value, text_block
-from sidecar.formats.openai_chat_rules import RULES
-from sidecar.formats.rules import History, in_order
+from sidecar.formats.openai_chat_rules import LOCAL_RULES, WHOLE_RULES
+from sidecar.formats.rules import History, judge
 from sidecar.formats.spelling import PLAIN, spell
 from sidecar.formats.tools import already_there, append_tool, element_names, last_member
 from sidecar.formats.usage import Figures
@@ -162,10 +162,9 @@ class OpenAIChat(Adapter):
     # Source: https://api-docs.deepseek.com/guides/thinking_mode ("tool calls"); esengine/DeepSeek-Reasonix pull 6217.
     reasoning = "blank"
 
-    def check(self, scan: Scan, rows: tuple[list[Item], list[Part]] | None = None) -> list[Violation]:
+    def judge(self, scan: Scan, rows: Rows | None = None, earlier: Judged | None = None, since: int = 0) -> Judged:
         """See Adapter."""
-        history = History(scan, rows)
-        return in_order([found for rule in RULES for found in rule(history)])
+        return judge(History(scan, rows, earlier, since), LOCAL_RULES, WHOLE_RULES, earlier)
 
     def sees_all(self, scan: Scan) -> bool:
         """Chat Completions keeps no state between requests."""

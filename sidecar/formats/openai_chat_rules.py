@@ -32,7 +32,7 @@ from sidecar.formats.rules import (
     show,
 )
 
-__all__ = ["RULES"]
+__all__ = ["LOCAL_RULES", "WHOLE_RULES"]
 
 STRING = int(ValueType.STRING)
 ARRAY = int(ValueType.ARRAY)
@@ -50,7 +50,8 @@ def check_pairs(history: History) -> Iterator[Violation]:
     roles, items, parts = history.roles, history.items, history.parts
     calls: list[Part] = []
     results: list[Part] = []
-    for index, role in enumerate(roles):
+    for index in history.indices():
+        role = roles[index]
         if role == RESULT_ITEM:
             results.append(parts[items[index][4]])
             continue
@@ -67,8 +68,8 @@ def check_roles(history: History) -> Iterator[Violation]:
 
     Source: openai-python, types/chat/chat_completion_message_param.py: a closed union.
     """
-    for index, role in enumerate(history.roles):
-        if role == OTHER:
+    for index in history.indices():
+        if history.roles[index] == OTHER:
             yield Violation(ROLE_UNKNOWN, index, history.items[index].start, "item has no role that the dialect knows")
 
 
@@ -78,8 +79,8 @@ def check_content(history: History) -> Iterator[Violation]:
     Source: openai-python, types/chat/chat_completion_*_message_param.py (types; "Required unless `tool_calls` or
     `function_call` is specified"). That `[]` is refused: the API's "[] is too short - 'messages.0.content'".
     """
-    for index, role in enumerate(history.roles):
-        item = history.items[index]
+    for index in history.indices():
+        role, item = history.roles[index], history.items[index]
         if role == RESULT_ITEM:
             part = history.parts[item[4]]
             kind = part[12]
@@ -126,4 +127,5 @@ def check_markers(history: History) -> Iterator[Violation]:
         yield Violation(MARKERS_TOO_MANY, -1, 0, f"{count} cache markers, at most {MAX_MARKER_COUNT} are allowed")
 
 
-RULES: tuple[Rule, ...] = (check_pairs, check_roles, check_content, check_arguments, check_markers)
+LOCAL_RULES: tuple[Rule, ...] = (check_pairs, check_roles, check_content, check_arguments)
+WHOLE_RULES: tuple[Rule, ...] = (check_markers,)

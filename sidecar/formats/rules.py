@@ -8,14 +8,20 @@ strict makes trimtab useless for servers that accept more than the dialect's inv
 so, hence it is a violation like any other; it has a name of its own because such a history is not broken, only not finished.
 
 Two bodies are compared by (rule, item_index) as multisets: one item can break a rule several times.
+
+A body is most often the one before with a few items more, so rules come in two kinds. A *local* rule says of a turn, and of
+the results behind it, what the items of that turn alone decide, and whether anything follows; so of turns that stand before
+the last one it need not be asked again. It looks at items from `History.since` on only. A *whole* rule may look at anything,
+and is asked each time; it lives off lists that are kept (`roles`, `asked`, `server`), so that it costs little.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from fastpath import Item, Kind, Part, Role, Scan, ValueType, locate
-from sidecar.formats.base import Violation
+from sidecar.formats.base import Judged, Rows, Violation
 from sidecar.formats.pairing import Key, pair
 from sidecar.formats.values import value_text
 
@@ -53,9 +59,9 @@ __all__ = [
     "check_turn",
     "History",
     "Rule",
-    "in_order",
     "is_blank_string",
     "is_empty_array",
+    "judge",
     "show",
     "text_is_blank",
 ]
@@ -101,23 +107,43 @@ USER = int(Role.USER)
 class History:
     """A scanned body, with what several rules ask for. Parts that stand in other parts are in `parts` only."""
 
-    __slots__ = ("body", "calls", "items", "parts", "results", "roles", "scan", "server", "texts")
+    __slots__ = ("asked", "body", "calls", "items", "parts", "results", "roles", "scan", "server", "since", "texts")
 
-    def __init__(self, scan: Scan, rows: tuple[list[Item], list[Part]] | None = None) -> None:
-        """O(parts). `rows` are all items and parts of the scan, where they are there already; not changed."""
+    def __init__(self, scan: Scan, rows: Rows | None = None, earlier: Judged | None = None, since: int = 0) -> None:
+        """See `Adapter.judge`. `rows` are not changed."""
         self.scan = scan
         self.body = scan.body
         self.items, self.parts = rows or (scan.items(), scan.parts())
-        self.roles = [item[2] for item in self.items]
-        self.calls: list[Part] = []
+        self.since = since  # local rules look no further back
+        self.calls: list[Part] = []  # these three of items from `since` on
         self.results: list[Part] = []
         self.texts: list[Part] = []
+        self.roles: list[int] = []  # these three of the whole body
+        self.asked: list[int] = []  # user items without results
         self.server: list[Part] = []  # calls and results of tools that the provider ran
+        if since and earlier is not None:
+            self.roles = earlier.roles[:since]
+            self.asked = earlier.asked[: bisect_left(earlier.asked, since)]
+            self.server = [part for part in earlier.server if part[2] < since]
         lists = {CALL: self.calls, RESULT: self.results, TEXT: self.texts, SERVER_CALL: self.server, SERVER_RESULT: self.server}
-        for part in self.parts:
+        first_part = self.items[since][4] if since else 0
+        answered: set[int] = set()
+        for part in self.parts[first_part:] if first_part else self.parts:
             kind = part[0]
-            if kind in lists and part[3] < 0:
-                lists[kind].append(part)
+            if kind in lists:
+                if part[3] < 0:
+                    lists[kind].append(part)
+                if kind == RESULT:
+                    answered.add(part[2])
+        for index in range(since, len(self.items)):
+            role = self.items[index][2]
+            self.roles.append(role)
+            if role == USER and index not in answered:
+                self.asked.append(index)
+
+    def indices(self) -> range:
+        """Items that local rules judge."""
+        return range(self.since, len(self.items))
 
     def key(self, part: Part) -> Key:
         """What joins a call or a result to its other half."""
@@ -175,7 +201,24 @@ def check_turn(history: History, calls: Sequence[Part], results: Sequence[Part],
 Rule = Callable[[History], Iterator[Violation]]
 
 
-def in_order(violations: list[Violation]) -> list[Violation]:
+def judge(history: History, local: Sequence[Rule], whole: Sequence[Rule], earlier: Judged | None = None) -> Judged:
+    """Ask the local rules of what is new, the others of all.
+
+    Args:
+        history: made with `earlier`.
+        local: rules that look at items from `history.since` on.
+        whole: rules that look at anything.
+        earlier: as given to `history`.
+    """
+    found = in_order(violation for rule in local for violation in rule(history))
+    if earlier is not None and history.since:
+        found = [violation for violation in earlier.local if violation.item_index < history.since] + found
+    everywhere = [violation for rule in whole for violation in rule(history)]
+    violations = in_order((*found, *everywhere)) if everywhere else found
+    return Judged(violations, found, history.roles, history.asked, history.server)
+
+
+def in_order(violations: Iterable[Violation]) -> list[Violation]:
     """By position, the envelope's first."""
     return sorted(violations, key=lambda found: (found.item_index, found.offset_bytes, found.rule))
 
