@@ -40,6 +40,7 @@ def _size(ctx: click.Context, parameter: click.Parameter, value: str | None) -> 
 )
 @click.option("--soft-bytes", metavar="SIZE", callback=_size, help="Cut only when the body is larger than this.")
 @click.option("--target-bytes", metavar="SIZE", callback=_size, help="Cut down to this.")
+@click.option("--hard-bytes", metavar="SIZE", callback=_size, help="A body larger than this must not be sent.")
 @click.option("--dry-run", is_flag=True, help="Plan and measure only; nothing is written, no body comes out.")
 @session_options
 @target_options
@@ -49,6 +50,7 @@ def fit(
     read_back: str,
     soft_bytes: int | None,
     target_bytes: int | None,
+    hard_bytes: int | None,
     dry_run: bool,
     session_id: str,
     scope: str,
@@ -68,6 +70,8 @@ def fit(
         limits["soft_bytes"] = soft_bytes
     if target_bytes is not None:
         limits["target_bytes"] = target_bytes
+    if hard_bytes is not None:
+        limits["hard_bytes"] = hard_bytes
     with (
         reached(target, data_dir) as address,
         trimtab.connect(address, format=dialect, read_back=read_back, scope=scope, timeout=120.0, **limits) as client,

@@ -86,6 +86,15 @@ def test_fit_refused_is_one_line_and_exit_code_1(where: list[str]) -> None:
     assert result.stderr.startswith("Error: MALFORMED_BODY: ")
 
 
+def test_fit_body_that_must_not_be_sent_does_not_come_out(where: list[str]) -> None:
+    body = messages_body(1)
+    body["messages"][0]["content"] = "user text " * 4000
+    result = _fit(where, to_json(body), "--hard-bytes", "35kB", code=1)
+    assert result.stdout_bytes == b""
+    assert "Error: CANNOT_FIT: " in result.stderr
+    assert "in the way: USER_TEXT" in result.stderr
+
+
 def test_fit_needs_somewhere_and_only_one(short_path: Path) -> None:
     assert "--target" in _fit([], b"{}", code=2).stderr
     assert "not both" in _fit(["--target", "unix:/x", "--data-dir", str(short_path)], b"{}", code=2).stderr
@@ -119,16 +128,17 @@ def test_search_read_and_sessions_find_what_fit_kept(where: list[str]) -> None:
 
 
 def test_read_of_an_artifact_over_the_answer_limit_comes_in_parts_without_a_seam(where: list[str]) -> None:
-    lines = "".join(f"line {number}: {'x' * 50}\n" for number in range(60_000))
+    """Ensure that no byte is lost or doubled where one answer (16 MiB at most) ends and the next begins."""
+    lines = "".join(f"line {number}: {'x' * 50}\n" for number in range(300_000))
     body = messages_body(40)
     body["messages"][2]["content"][0]["content"] = lines
     _fit(where, to_json(body))
     at = ["--session", "s", *where]
-    artifact = _run("search", "line 59999:", *at).stdout.split(":")[0]
+    artifact = _run("search", "line 299999:", *at).stdout.split(":")[0]
     assert _run("read", artifact, *at).stdout_bytes == lines.encode()
-    wanted = "".join(lines.splitlines(keepends=True)[10:59_000]).encode()
-    assert _run("read", artifact, *at, "--lines", "10:59000").stdout_bytes == wanted
-    assert _run("read", artifact, *at, "--bytes", "7:3500000").stdout_bytes == lines.encode()[7:3_500_000]
+    wanted = "".join(lines.splitlines(keepends=True)[10:290_000]).encode()
+    assert _run("read", artifact, *at, "--lines", "10:290000").stdout_bytes == wanted
+    assert _run("read", artifact, *at, "--bytes", "7:18000000").stdout_bytes == lines.encode()[7:18_000_000]
 
 
 @pytest.mark.parametrize("flags", [["--bytes", "a:b"], ["--lines", "5"], ["--bytes", "0:1", "--lines", "0:1"]])

@@ -269,10 +269,13 @@ def test_fit_deadline_is_typed_and_fails_open(short_path: Path, monkeypatch: pyt
     with open_app(load_config(flags, {}).config) as app:
         release = threading.Event()
         fit = app.engine.fit
-        monkeypatch.setattr(app.engine, "fit", lambda given: (release.wait(10), fit(given))[1])
         body = to_json(messages_body(1))
         with trimtab.connect(app.address, format="anthropic-messages", read_back="caller", fail_open=True) as client:
+            client.fit("s", body)
+            assert client.last is not None
+            monkeypatch.setattr(app.engine, "fit", lambda given: (release.wait(10), fit(given))[1])
             assert client.fit("s", body, timeout=0.2) is body
+            assert client.last is None
             with pytest.raises(trimtab.DeadlineExceededError):
                 client.fit_response("s", body, timeout=0.2)
         release.set()

@@ -108,14 +108,17 @@ def test_resolve_call_of_a_session_that_is_not_there_is_told(app: App) -> None:
     assert caught.value.code() is grpc.StatusCode.NOT_FOUND
 
 
-def test_resolve_call_takes_the_dialect_of_the_session(app: App) -> None:
+def test_resolve_call_takes_the_dialect_of_the_session_unless_told(app: App) -> None:
     call = b'{"type":"tool_use","id":"t1","name":"other","input":{}}'
     with open_stubs(app.address) as stubs:
         limits = common_pb2.Limits(soft_bytes=4096)
         stubs.context.Fit(_fit(body=to_json(messages_body(1)), limits=limits))
         response = stubs.context.ResolveCall(context_pb2.ResolveCallRequest(session=REF, call=call))
-    assert response.not_ours
-    assert response.result == b""
+        chat = b'{"id":"c1","type":"function","function":{"name":"other","arguments":"{}"}}'
+        told = context_pb2.ResolveCallRequest(session=REF, call=chat, format=common_pb2.FORMAT_OPENAI_CHAT)
+        other = stubs.context.ResolveCall(told)
+    assert [answer.not_ours for answer in (response, other)] == [True, True]
+    assert [answer.result for answer in (response, other)] == [b"", b""]
 
 
 @pytest.mark.parametrize("method", ["Compact", "FinishCompact", "Recover", "Record"])

@@ -34,6 +34,10 @@ def test_load_config_flag_beats_variable_beats_file_beats_default(tmp_path: Path
     ]
 
 
+def test_load_config_empty_variable_counts_as_not_given() -> None:
+    assert load_config({}, {"TRIMTAB_THREADS": "", "TRIMTAB_CONFIG": ""}).config == Config()
+
+
 def test_load_config_file_given_beats_file_of_the_variable(tmp_path: Path) -> None:
     given, other = tmp_path / "given.toml", tmp_path / "other.toml"
     given.write_text("threads = 3\n")
