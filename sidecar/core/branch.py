@@ -11,7 +11,7 @@ import itertools
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 
-__all__ = ["BranchIndex", "Ranges", "from_ranges", "to_ranges"]
+__all__ = ["BranchIndex", "Ranges", "extend_ranges", "from_ranges", "to_ranges"]
 
 Ranges = tuple[tuple[int, int], ...]
 """Half-open ranges of numbers, in order of the history; neighbors that join are joined."""
@@ -80,18 +80,23 @@ class BranchIndex:
 
 def to_ranges(numbers: Iterable[int]) -> Ranges:
     """Fold numbers, in order of the history, into ranges. O(numbers)."""
-    ranges: list[tuple[int, int]] = []
-    first = past = -1
+    return extend_ranges((), 0, numbers)
+
+
+def extend_ranges(ranges: Iterable[tuple[int, int]], count: int, numbers: Iterable[int]) -> Ranges:
+    """The first `count` numbers of some ranges, then others, folded. O(ranges + numbers)."""
+    folded: list[tuple[int, int]] = []
+    for start, end in ranges:
+        if count <= 0:
+            break
+        folded.append((start, min(end, start + count)))
+        count -= end - start
     for number in numbers:
-        if number == past:
-            past += 1
-            continue
-        if past >= 0:
-            ranges.append((first, past))
-        first, past = number, number + 1
-    if past >= 0:
-        ranges.append((first, past))
-    return tuple(ranges)
+        if folded and folded[-1][1] == number:
+            folded[-1] = (folded[-1][0], number + 1)
+        else:
+            folded.append((number, number + 1))
+    return tuple(folded)
 
 
 def from_ranges(ranges: Iterable[tuple[int, int]]) -> list[int]:

@@ -87,6 +87,7 @@ def check_finished(
     size_bytes: int,
     violations_before: Sequence[Violation],
     violations_after: Sequence[Violation],
+    proven_count: int = 0,
 ) -> None:
     """Hold a finished body against the contract.
 
@@ -97,6 +98,8 @@ def check_finished(
         size_bytes: what the finished body was computed to be.
         violations_before: structural rules that the body broke on arrival.
         violations_after: those that the finished body breaks.
+        proven_count: leading items that were held against the contract before: the same bytes, before and after, with the same
+            edits. What is said of the body as a whole is checked whatever this is.
 
     Raises:
         InternalError: INTERNAL; the body must not leave.
@@ -110,8 +113,12 @@ def check_finished(
         raise _broken("an item was added or lost")
     if not is_spliced(before.body, [each.edit for each in placed], after.body):
         raise _broken("an edit is not in its place, or bytes outside of the edits changed")
-    for index in sorted({each.item for each in placed if each.item >= 0}):
-        _check_item(before, after, index, [each for each in placed if each.item == index])
+    by_item: dict[int, list[Placed]] = {}
+    for each in placed:
+        if each.item >= proven_count:
+            by_item.setdefault(each.item, []).append(each)
+    for index, own in by_item.items():
+        _check_item(before, after, index, own)
     if after.marker_count != before.marker_count:
         raise _broken("a cache marker was added or lost")
 

@@ -15,6 +15,7 @@ reached: few, deep cuts are the cheaper ones, and a body over its limit is not l
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import NamedTuple
 
@@ -30,6 +31,7 @@ from sidecar.core.cuts import (
     result_candidates,
 )
 from sidecar.core.limits import EARLY_MIN_SAVING_BYTES, Effective
+from sidecar.core.retirable import Sums, retirable
 from sidecar.core.types import Path, ReductionKind
 from sidecar.core.units import Call, Unit
 from sidecar.formats.base import Adapter
@@ -61,6 +63,7 @@ class FitView(NamedTuple):
     can_cut: bool  # a stub could be followed
     build: Callable[[Candidate, bool], Built | None]  # with preview or not
     envelope_bytes: tuple[int, int]  # system, tools
+    sums: Sums | None = None  # of all units, as the body is with the records applied; None: not at hand
 
 
 class Blocked(NamedTuple):
@@ -126,18 +129,28 @@ def _arrivals(view: FitView) -> list[Built]:
     """Step 1."""
     limit = view.limits.externalize_bytes
     cuts: list[Built] = []
-    if limit <= 0:
+    if limit <= 0 or not view.fresh:
         return cuts
-    for unit in view.units:
-        if not unit.settled or not any(at in view.fresh for at in range(unit.first, unit.end)):
+    oldest = min(view.fresh)
+    first = bisect_right(view.units, oldest, key=lambda unit: unit.reach)
+    for unit in view.units[first:]:
+        if not unit.settled or not _is_fresh(view, unit):
             continue
         for index, candidate in _results(view, unit, ReductionKind.EXTERNALIZE):
             if _text_bytes(view, index) <= limit or candidate.call is None or view.own_read(candidate.call):
                 continue
-            built = view.build(candidate, True)
+            built = view.build(candidate, True) or view.build(candidate, False)
             if built is not None:
                 cuts.append(built)
     return cuts
+
+
+def _is_fresh(view: FitView, unit: Unit) -> bool:
+    """Something of a unit itself is new. Others may stand between its items, where a result came late."""
+    if not any(at in view.fresh for at in range(unit.first, unit.end)):
+        return False
+    results = (view.parts[index].item for call in unit.calls for index in call.results)
+    return any(at in view.fresh for at in (*unit.turn, *results))
 
 
 def _old_content(view: FitView, first_tail: int, tail_item: int) -> list[Candidate]:
@@ -241,7 +254,6 @@ def plan_fit(view: FitView) -> FitPlan:
     first_tail, tail_item = tail_start(view)
     cuts = _arrivals(view) if view.can_cut else []
     size = view.base_bytes - sum(cut.saved_bytes for cut in cuts)
-    arrived = {(cut.candidate.item, cut.candidate.path) for cut in cuts}
     for_hard = limits.hard_bytes is not None and size > limits.hard_bytes
     resting = view.floor_bytes > 0 and size < view.floor_bytes + (limits.soft_bytes - limits.target_bytes) // 2
     for_soft = size > limits.soft_bytes and not resting
@@ -250,7 +262,7 @@ def plan_fit(view: FitView) -> FitPlan:
     target = limits.target_bytes if limits.hard_bytes is None else min(limits.target_bytes, limits.hard_bytes)
     if view.can_cut and (for_hard or for_soft or early):
         least = limits.min_saving_bytes if for_soft else EARLY_MIN_SAVING_BYTES if early else 0
-        pressure = _descend(view, first_tail, tail_item, size, target, least, for_hard, arrived)
+        pressure = _descend(view, first_tail, tail_item, size, target, least, for_hard, cuts)
         saved = sum(cut.saved_bytes for cut in pressure)
         after = size - saved
         enough = (for_soft and saved >= limits.min_saving_bytes) or (early and saved >= EARLY_MIN_SAVING_BYTES)
@@ -259,15 +271,14 @@ def plan_fit(view: FitView) -> FitPlan:
             pressure = []
     cuts.extend(pressure)
     size = view.base_bytes - sum(cut.saved_bytes for cut in cuts)
-    old = [unit for unit in view.units[:first_tail] if unit.settled]
-    saved_at: dict[int, int] = dict(view.cut_spans)
-    for cut in cuts:
-        saved_at[cut.candidate.item] = saved_at.get(cut.candidate.item, 0) + cut.saved_bytes
-    members = {at for unit in old for at in (*unit.turn, *(view.parts[i].item for call in unit.calls for i in call.results))}
-    range_bytes = sum(
-        view.items[at].end - view.items[at].start - saved_at.get(at, 0) for at in members if view.items[at].role != Role.USER
-    )
-    return FitPlan(cuts, size, bool(pressure) and size > target, bool(pressure), len(old), range_bytes)
+    if view.sums is not None and not cuts:
+        unit_count, range_bytes = view.sums.counts[first_tail], view.sums.sizes[first_tail]
+    else:
+        saved_at: dict[int, int] = dict(view.cut_spans)
+        for cut in cuts:
+            saved_at[cut.candidate.item] = saved_at.get(cut.candidate.item, 0) + cut.saved_bytes
+        unit_count, range_bytes = retirable(view.units[:first_tail], view.items, view.parts, saved_at)
+    return FitPlan(cuts, size, bool(pressure) and size > target, bool(pressure), unit_count, range_bytes)
 
 
 def _descend(
@@ -278,9 +289,10 @@ def _descend(
     target: int,
     least: int,
     for_hard: bool,
-    arrived: set[tuple[int, Path]],
+    arrivals: Sequence[Built],
 ) -> list[Built]:
     """Steps 2 to 4, until the body is at its target and at least `least` came free."""
+    arrived = {(cut.candidate.item, cut.candidate.path) for cut in arrivals}
     chosen: list[Built] = []
     saved = 0
 
@@ -305,15 +317,27 @@ def _descend(
         if done():
             return chosen
         take(together, False)
-    tail_bytes = sum(item.end - item.start for item in view.items[tail_item:]) - sum(
-        saved_bytes for at, saved_bytes in view.cut_spans.items() if at >= tail_item
-    )
-    over_hard = view.limits.hard_bytes is not None and size - saved > view.limits.hard_bytes
-    if (for_hard and over_hard) or tail_bytes > target:
+    tail_bytes = sum(item.end - item.start for item in view.items[tail_item:])
+    tail_bytes -= sum(saved_bytes for at, saved_bytes in view.cut_spans.items() if at >= tail_item)
+    tail_bytes -= sum(cut.saved_bytes for cut in arrivals if cut.candidate.item >= tail_item)
+
+    def over_hard() -> bool:
+        return view.limits.hard_bytes is not None and size - saved > view.limits.hard_bytes
+
+    if (for_hard and over_hard()) or tail_bytes > target:
+        left: list[Candidate] = []
         for candidate in _recent(view, first_tail):
             if done():
                 return chosen
+            before = len(chosen)
             take([candidate], True)
+            if len(chosen) == before:
+                left.append(candidate)
+        # Too short for a preview: only what brings the body under a hard limit.
+        for candidate in left:
+            if not (for_hard and over_hard()):
+                return chosen
+            take([candidate], False)
     return chosen
 
 

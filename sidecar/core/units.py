@@ -74,6 +74,7 @@ class Grouped(NamedTuple):
 
     units: list[Unit]
     late: Waiting  # calls of all units but the newest that no result has answered yet
+    shared: int = 0  # leading units that were taken over from an earlier body
 
 
 class _AnsweredLateError(Exception):
@@ -237,7 +238,7 @@ def _group(items: Sequence[Item], parts: Sequence[Part], since: int, units: list
     reach = units[known - 1].reach if known else 0
     for unit in units[known:]:
         reach = unit.reach = max(reach, unit.end)
-    return Grouped(units, waiting.late)
+    return Grouped(units, waiting.late, known)
 
 
 def mark_settled(

@@ -1,0 +1,123 @@
+"""All records at work in a body, item by item, with what they come to together.
+
+Pure, and nothing in a projection is mutated: the one of the body before holds for a longer body as long as every item that a
+record applies to stands in both, byte for byte at the same place, and no record was added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from fastpath import Item
+from sidecar.core.contract import Placed
+from sidecar.core.match import Matched
+from sidecar.core.paths import shift
+from sidecar.core.records import Applied, apply_records, removals
+from sidecar.core.types import Offload, Path, ReductionKind
+from sidecar.formats.base import Adapter
+
+__all__ = ["Projection", "Totals", "holds_for", "project", "totals_of"]
+
+Totals = dict[ReductionKind, tuple[int, int]]
+"""By kind: how many reductions, and the bytes that they save."""
+
+
+class Projection(NamedTuple):
+    """Records at work in one body."""
+
+    applied: list[Applied]  # by item, then in order of commit
+    taken: dict[int, set[Path]]  # by item: paths, as they stand in the body, that records replaced
+    saved: dict[int, int]  # by item: bytes that their edits save
+    placed: list[Placed]  # the edits, in order of position
+    totals: Totals
+    record_count: int  # of the session, when this was made
+    item_count: int  # leading items of the body that hold all items with records
+
+    @property
+    def saved_bytes(self) -> int:
+        """Of all edits together."""
+        return sum(self.saved.values())
+
+
+def project(
+    adapter: Adapter,
+    body: bytes,
+    items: Sequence[Item],
+    matches: Sequence[Matched],
+    numbers: Sequence[int],
+    records: Mapping[int, Sequence[Offload]],
+    record_count: int,
+) -> Projection:
+    """Apply records to a body. O(items), and what each record costs.
+
+    Args:
+        adapter: of the dialect.
+        body: as it came.
+        items: of the body.
+        matches: of each item: how many of its records it came with.
+        numbers: of each item.
+        records: of the session, by number of the raw item, in order of commit.
+        record_count: how many there are in all.
+    """
+    applied: list[Applied] = []
+    taken: dict[int, set[Path]] = {}
+    item_count = 0
+    for at, number in enumerate(numbers):
+        own = records.get(number)
+        if own:
+            count = matches[at].record_count
+            applied.extend(apply_records(adapter, body, items[at].start, at, own, count)[0])
+            taken[at] = _taken(own, removals(own, count))
+            item_count = at + 1
+    saved: dict[int, int] = {}
+    placed: list[Placed] = []
+    for each in applied:
+        if each.edit is not None:
+            saved[each.item] = saved.get(each.item, 0) + each.edit.end - each.edit.start - len(each.edit.data)
+            placed.append(Placed(each.edit, each.record.kind, each.item, True))
+    placed.sort(key=lambda each: (each.edit.start, each.edit.end))
+    return Projection(applied, taken, saved, placed, totals_of(applied), record_count, item_count)
+
+
+def holds_for(
+    earlier: Projection, same_count: int, numbers: Sequence[int], records: Collection[int], record_count: int
+) -> bool:
+    """Whether the projection of an earlier body is that of this one. O(items after the first `same_count`).
+
+    Args:
+        earlier: of a body of the same session.
+        same_count: leading items that are byte-equal in both bodies, with the same matches.
+        numbers: of this body's items.
+        records: numbers of items that have records.
+        record_count: how many records the session has.
+    """
+    return (
+        earlier.record_count == record_count
+        and earlier.item_count <= same_count
+        and not (record_count and any(number in records for number in numbers[same_count:]))
+    )
+
+
+def totals_of(applied: Sequence[Applied]) -> Totals:
+    """What records save, by kind."""
+    totals: Totals = {}
+    for each in applied:
+        edit, record = each.edit, each.record
+        count, saved = totals.get(record.kind, (0, 0))
+        saves = record.saved_bytes if edit is None else edit.end - edit.start - len(edit.data)
+        totals[record.kind] = (count + 1, saved + saves)
+    return totals
+
+
+def _taken(records: Sequence[Offload], gone: Sequence[Path]) -> set[Path]:
+    """Paths of replaced values as they stand in an item that lacks `gone`, in both spellings of a text."""
+    taken: set[Path] = set()
+    for record in records:
+        path = shift(record.path, gone)
+        taken.add(path)
+        if record.replacement[:1] == b'"':
+            taken.add((*path, 0, b"text"))
+            if path[-2:] == (0, b"text"):
+                taken.add(path[:-2])
+    return taken
