@@ -9,6 +9,7 @@ import pytest
 
 from tests.helpers.bodies import FORMATS, History, history, words
 from tests.helpers.client import CALLER, INJECT, TOOL, Agent, Sidecar, notes, tight
+from tests.helpers.rewriters import REWRITERS
 from trimtab.v1 import context_pb2
 
 LIMITS = tight(30_000, 12_000)
@@ -103,6 +104,34 @@ def test_fit_inject_into_a_body_without_tools(sidecar: Sidecar, format_name: str
     has_tool = "tools" in json.loads(sent)
     assert has_tool == (agent.count > 0)
     assert has_tool != ("READ_BACK_NOT_INJECTED" in notes(agent.response))
+
+
+@pytest.mark.parametrize("name", sorted(set(REWRITERS) - {"node"}))
+def test_fit_inject_adopted_and_rewritten_stands_once(sidecar: Sidecar, format_name: str, name: str) -> None:
+    tool = sidecar.read_back_tool(format_name)
+    agent = Agent(sidecar, format_name, LIMITS, read_back=INJECT)
+    run = big_run(format_name)
+    agent.fit(run.body())
+    for index in range(3):
+        known = len(run.items)
+        value = json.loads(agent.sent)
+        value["messages"] += run.steps(1, 500, index).items[known:]
+        agent.fit(REWRITERS[name](json.dumps(value).encode()), oracle=False)
+        tools = json.loads(agent.sent)["tools"]
+        assert tools == [*run.value()["tools"], json.loads(tool.tool)]
+        assert not agent.response.match.HasField("diverged_at")
+    agent.fit(run.body())
+    assert json.loads(agent.sent)["tools"][-1] == json.loads(tool.tool)
+
+
+def test_fit_inject_where_the_agent_has_the_tool_already(sidecar: Sidecar, format_name: str) -> None:
+    tool = sidecar.read_back_tool(format_name)
+    agent = Agent(sidecar, format_name, LIMITS, read_back=INJECT)
+    run = big_run(format_name)
+    tools = [json.loads(tool.tool), *run.value()["tools"]]
+    agent.fit(run.body(tools=tools), oracle=False)
+    assert json.loads(agent.sent)["tools"] == tools
+    assert agent.count > 0
 
 
 def test_fit_inject_into_tools_that_are_no_list_refused(sidecar: Sidecar, format_name: str) -> None:

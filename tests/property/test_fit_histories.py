@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from tests.helpers.bodies import FORMATS, History, history, words
 from tests.helpers.client import Agent, Sidecar, tight
+from tests.helpers.rewriters import REWRITERS
 from tests.helpers.server import Server
 from tests.helpers.view import read_view
 
@@ -25,6 +26,8 @@ SETTINGS = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
+
+WRITERS = sorted(set(REWRITERS) - {"node"})  # a process for each step is too slow here
 
 
 @pytest.fixture(scope="module")
@@ -188,6 +191,39 @@ def test_fit_any_history_adopted_or_raw_same_answer(sidecar: Sidecar, format_nam
         assert json.loads(mixed.sent) == json.loads(raw.sent)
         assert mixed.response.match.HasField("diverged_at") == raw.response.match.HasField("diverged_at")
         assert not grown_only or not mixed.response.match.HasField("diverged_at")
+
+
+@pytest.mark.parametrize("format_name", FORMATS)
+@SETTINGS
+@given(
+    plan=st.lists(
+        st.tuples(steps, st.lists(st.sampled_from(WRITERS), max_size=2), st.one_of(st.none(), limits)), min_size=2, max_size=10
+    ),
+    first=limits,
+)
+def test_fit_any_history_rewritten_each_turn_no_branch(sidecar: Sidecar, format_name: str, plan: list[Any], first: Any) -> None:
+    """The client adopts each answer and writes it in one way or another; every item is known again, and what is out stays out."""
+    run = history(format_name).user("begin")
+    agent = Agent(sidecar, format_name, first)
+    agent.fit(run.body())
+    out: set[tuple[int, int, str]] = set()
+    for index, (step, writers, new_limits) in enumerate(plan):
+        before = json.dumps(run.items)
+        apply_step(run, step, index)
+        known = len(json.loads(before))
+        if json.dumps(run.items[:known]) != before:
+            return
+        body = adopted(agent.sent, run.items[known:])
+        for name in writers:
+            body = REWRITERS[name](body)
+        agent.fit(body, limits=new_limits, oracle=False)
+        match = agent.response.match
+        assert not match.HasField("diverged_at")
+        assert (match.matched_item_count, match.new_item_count) == (known, len(run.items) - known)
+        now = {(r.kind, r.item_index, r.artifact_id) for r in agent.response.reductions}
+        assert out <= now
+        out = now
+        json.loads(agent.sent)
 
 
 def adopted(sent: bytes, fresh: list[dict[str, Any]]) -> bytes:
