@@ -227,7 +227,7 @@ def build(
         asked: what that call asked.
         read_tool: name of the tool that reads artifacts.
         came_from: artifact id, when the result is itself a read-back.
-        with_preview: results get head and tail, where that is smaller than the result.
+        with_preview: results get head and tail.
         create_ms: now.
     """
     value = body[candidate.start : candidate.end]
@@ -272,9 +272,6 @@ def build(
             came_from,
         )
         made = adapter.stub(candidate.kind, value, stub_text(facts, content, with_preview=with_preview), style)
-        if made is not None and with_preview and len(made) >= len(value):
-            # Too short for a preview: under a hard limit, or a low limit on arrival, the facts alone are still smaller.
-            made = adapter.stub(candidate.kind, value, stub_text(facts), style)
         if made is None:
             return None
         replacement = made

@@ -223,7 +223,7 @@ def test_build_of_any_result_writes_no_stub_that_is_not_smaller(format_name: str
     told = {"soft_bytes": 1024, "target_bytes": 0, "min_saving_bytes": 1}
     on_arrival = limits(**told, externalize_bytes=200, keep_unit_count=0)
     old = limits(**told, keep_unit_count=0)
-    recent = limits(**told, keep_unit_count=9)
+    recent = limits(**told, keep_unit_count=9, hard_bytes=1)
     for effective in (on_arrival, old, recent):
         cuts = take(run, effective, fresh=None).plan.cuts
         assert [cut.saved_bytes > 0 for cut in cuts] == [True]
