@@ -14,9 +14,10 @@ from typing import NamedTuple
 from fastpath import Edit, Item, Kind, Part, PartFlag, Role, Scan, is_spliced
 from sidecar.core.errors import InternalError
 from sidecar.core.types import ReductionKind
+from sidecar.core.units import Unit
 from sidecar.formats.base import Violation
 
-__all__ = ["PRESERVES", "Placed", "Preserves", "check_finished", "new_violations"]
+__all__ = ["PRESERVES", "Placed", "Preserves", "check_finished", "new_violations", "open_spans"]
 
 
 class Preserves(NamedTuple):
@@ -61,6 +62,19 @@ class Placed(NamedTuple):
     kind: ReductionKind  # UNSPECIFIED: the read-back tool, in the envelope
     item: int  # index in the body; -1: the envelope
     settled: bool  # its unit is; for records of old, they were when the record was made
+
+
+def open_spans(items: Sequence[Item], parts: Sequence[Part], units: Sequence[Unit]) -> list[tuple[int, int]]:
+    """What unsettled units hold: calls, results and reasoning. A new edit that overlaps any of it is not settled."""
+    spans = []
+    for unit in units:
+        if unit.settled:
+            continue
+        for index in (*unit.reasoning, *(i for call in unit.calls for i in (call.index, *call.results))):
+            part = parts[index]
+            item = items[part.item]
+            spans.append((item.start, item.end) if item.role == Role.RESULT else (part.start, part.end))
+    return spans
 
 
 def new_violations(before: Sequence[Violation], after: Sequence[Violation]) -> list[Violation]:
@@ -130,19 +144,18 @@ def _check_item(before: Scan, after: Scan, index: int, placed: Sequence[Placed])
     old_parts = before.parts(old.first_part, old.first_part + old.part_count)
     new_parts = after.parts(new.first_part, new.first_part + new.part_count)
     for each in placed:
-        if not each.settled and each.kind is not ReductionKind.REASONING:
+        if not each.settled:
             raise _broken("unsettled work was touched")
-        _check_place(old, old_parts, each)
+        _check_place(before.body, old, old_parts, each)
     if _joints(before.body, old_parts) != _joints(after.body, new_parts):
         raise _broken("a call or result lost its id, its name or its place")
-    if any(each.kind is ReductionKind.REASONING for each in placed):
-        return
-    if _signed(before.body, old_parts) != _signed(after.body, new_parts):
+    reasoning_goes = any(each.kind is ReductionKind.REASONING for each in placed)
+    if _signed(before.body, old_parts, reasoning_goes) != _signed(after.body, new_parts, reasoning_goes):
         raise _broken("a signed part changed")
 
 
-def _check_place(item: Item, parts: Sequence[Part], each: Placed) -> None:
-    """An edit stands inside a part that its kind may write in (a removed element takes one comma along)."""
+def _check_place(body: bytes, item: Item, parts: Sequence[Part], each: Placed) -> None:
+    """An edit stands inside a part that its kind may write in (a removed element takes one comma along, and no more)."""
     kinds = _EDITABLE.get(each.kind, ())
     edit = each.edit
     for part in parts:
@@ -150,7 +163,9 @@ def _check_place(item: Item, parts: Sequence[Part], each: Placed) -> None:
             continue
         if each.kind is ReductionKind.REASONING:
             if edit.start <= part.start and part.end <= edit.end and not edit.data:
-                return
+                along = body[edit.start : part.start] + body[part.end : edit.end]
+                if along.strip(b" \t\r\n") in (b"", b","):
+                    return
             if part.start <= edit.start and edit.end <= part.end:
                 return
         elif part.start <= edit.start and edit.end <= part.end:
@@ -171,5 +186,10 @@ def _joints(body: bytes, parts: Sequence[Part]) -> list[tuple[int, bytes, bytes,
     ]
 
 
-def _signed(body: bytes, parts: Sequence[Part]) -> list[bytes]:
-    return [body[part.start : part.end] for part in parts if part.flags & PartFlag.SIGNED]
+def _signed(body: bytes, parts: Sequence[Part], reasoning_goes: bool) -> list[bytes]:
+    """Signed parts byte for byte; where a turn's reasoning goes, all others."""
+    return [
+        body[part.start : part.end]
+        for part in parts
+        if part.flags & PartFlag.SIGNED and not (reasoning_goes and part.kind == Kind.REASONING)
+    ]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from fastpath import Edit, Scan, size, splice
 from sidecar.core.anchors import merge_anchors
-from sidecar.core.contract import Placed, check_finished
+from sidecar.core.contract import Placed, check_finished, open_spans
 from sidecar.core.cuts import Built
 from sidecar.core.errors import InvalidFieldError, ReadBackRequiredError, RevisionConflictError, TrimtabError
 from sidecar.core.fit import FitPlan, FitView, plan_fit
@@ -289,6 +289,7 @@ class FitCall:
             ]
             spans.update({(at, path): span for path, span in found.items()})
         placed = list(edits)
+        held = open_spans(self.intake.items, self.intake.parts, self.intake.units) if cuts else []
         for cut in cuts:
             at = cut.candidate.item
             span = (cut.candidate.start, cut.candidate.end) if cut.replacement else spans[(at, cut.raw_path)]
@@ -296,7 +297,8 @@ class FitCall:
             if data[:1] == b"{":
                 data = adapter.with_marker(data, self.given.body[span[0] : span[1]], self.engine.style_of(data))
             edit = Edit(span[0], span[1], data)
-            placed.append(Placed(edit, cut.candidate.kind, at, True))
+            settled = not any(start < edit.end and edit.start < end for start, end in held)
+            placed.append(Placed(edit, cut.candidate.kind, at, settled))
             self.cut_edits[(at, cut.raw_path)] = edit
         placed.sort(key=lambda each: (each.edit.start, each.edit.end))
         return placed, applied
