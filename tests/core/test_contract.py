@@ -24,7 +24,10 @@ REASONING = ReductionKind.REASONING
 
 CHAT_ITEMS: list[dict[str, Any]] = [
     {"role": "system", "content": "be kind"},
-    {"role": "user", "content": [{"type": "text", "text": "go"}, {"type": "image_url", "image_url": {"url": "data:;base64,AAAA"}}]},
+    {
+        "role": "user",
+        "content": [{"type": "text", "text": "go"}, {"type": "image_url", "image_url": {"url": "data:;base64,AAAA"}}],
+    },
     {
         "role": "assistant",
         "content": "sure",
@@ -270,7 +273,9 @@ def test_check_finished_of_any_flipped_byte_fails(data: st.DataObject) -> None:
     placed = place(before, STUB)
     good = splice(before.body, [placed.edit])
     # Inside texts, so that the body stays readable: all other bytes are caught by the scan.
-    inside = [at for text in (b"be kind", b"stub", b"sure", b"hm") for at in range(good.index(text), good.index(text) + len(text))]
+    inside = [
+        at for text in (b"be kind", b"stub", b"sure", b"hm") for at in range(good.index(text), good.index(text) + len(text))
+    ]
     at = data.draw(st.sampled_from(inside))
     with pytest.raises(InternalError):
         check(CHAT, [placed], after=good[:at] + bytes([good[at] ^ 1]) + good[at + 1 :])
