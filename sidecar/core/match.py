@@ -37,14 +37,13 @@ class Alignment(NamedTuple):
 class Known:
     """Forms in which each raw item of a session may come. Grows, never shrinks."""
 
-    __slots__ = ("_by_form", "_by_loose", "forms", "loose")
+    __slots__ = ("_by_form", "forms", "loose")
 
     def __init__(self) -> None:
         """Nothing known."""
         self.forms: list[dict[bytes, int]] = []  # by number: digest -> record_count, the raw form (0) included
         self.loose: list[dict[bytes, int]] = []
         self._by_form: dict[bytes, list[int]] = {}  # digest -> numbers, ascending
-        self._by_loose: dict[bytes, list[int]] = {}
 
     def add_item(self, digest: bytes, loose: bytes) -> int:
         """A new raw item; returns its number."""
@@ -101,6 +100,7 @@ def align(
     new = 0
     reused = False
     end = len(branch)
+    unmatched = 0  # items since the last match: an edited item stands where the branch has another
 
     for index in range(len(items), count):
         strict, loose = digest_of(index)
@@ -114,6 +114,7 @@ def align(
                 if used is not None:
                     used.add(number)
                 expected += 1
+                unmatched = 0
                 continue
         candidates = known.numbers(strict)
         if expected == end and not candidates:  # new at the end, as nearly always
@@ -125,6 +126,21 @@ def align(
             positions = {number: position for position, number in enumerate(branch)}
         if expected < end:
             number = branch[expected]
+            later = _later(candidates, positions, expected)
+            aligned = expected + unmatched
+            record_count = None
+            if later is not None:
+                record_count = known.forms[branch[later]][strict]
+            elif unmatched and aligned < end:
+                later, record_count = aligned, known.loose[branch[aligned]].get(loose or strict)
+            if later is not None and record_count is not None:
+                if diverged is None:
+                    diverged = expected
+                items.append(Matched(branch[later], record_count))
+                used.add(branch[later])
+                expected = later + 1
+                unmatched = 0
+                continue
             if renewed(index, number):
                 again = next((n for n in candidates if n >= floor and n not in used and n not in positions), -1)
                 new += again < 0
@@ -133,17 +149,9 @@ def align(
                 items.append(Matched(again, 0))
                 expected += 1
                 continue
-            later = _later(candidates, positions, expected)
-            if later is not None:
-                if diverged is None:
-                    diverged = expected
-                number = branch[later]
-                items.append(Matched(number, known.forms[number][strict]))
-                used.add(number)
-                expected = later + 1
-                continue
             if diverged is None:
                 diverged = expected
+        unmatched += 1
         number = next((n for n in candidates if n >= floor and n not in used and n not in positions), -1)
         if number < 0:
             new += 1
