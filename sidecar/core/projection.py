@@ -80,9 +80,7 @@ def project(
     return Projection(applied, taken, saved, placed, totals_of(applied), record_count, item_count)
 
 
-def holds_for(
-    earlier: Projection, same_count: int, numbers: Sequence[int], records: Collection[int], record_count: int
-) -> bool:
+def holds_for(earlier: Projection, same_count: int, numbers: Sequence[int], records: Collection[int], record_count: int) -> bool:
     """Whether the projection of an earlier body is that of this one. O(items after the first `same_count`).
 
     Args:

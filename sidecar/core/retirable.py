@@ -21,9 +21,7 @@ class Sums(NamedTuple):
     sizes: list[int]  # bytes of their items
 
 
-def retirable(
-    units: Sequence[Unit], items: Sequence[Item], parts: Sequence[Part], saved: Mapping[int, int]
-) -> tuple[int, int]:
+def retirable(units: Sequence[Unit], items: Sequence[Item], parts: Sequence[Part], saved: Mapping[int, int]) -> tuple[int, int]:
     """Settled units among these, and their bytes. An item that belongs to two counts once.
 
     Args:

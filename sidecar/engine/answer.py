@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fastpath import Scan, Sizes
+from sidecar.core.projection import Totals
 from sidecar.core.records import Applied
-from sidecar.core.types import ArtifactRecord, ArtifactSource, ReductionKind
+from sidecar.core.types import ArtifactRecord, ArtifactSource
 from sidecar.engine.messages import ArtifactView, CallRef, Pressure, Reduction, ReductionTotal, TokenBasis
 from sidecar.engine.refs import Refs
 
-__all__ = ["applied_reduction", "pressure", "totals_of", "view_of"]
+__all__ = ["applied_reduction", "pressure", "same_envelope", "shown_totals", "view_of"]
 
 
 def pressure(sizes: Sizes, tokens: int | None, basis: TokenBasis) -> Pressure:
@@ -40,14 +41,13 @@ def applied_reduction(applied: Applied, refs: Refs) -> Reduction:
     return Reduction(record.kind, applied.item, call, record.artifact_id, "", saved)
 
 
-def totals_of(reductions: Iterable[Reduction]) -> tuple[ReductionTotal, ...]:
-    """By kind."""
-    counts: dict[ReductionKind, list[int]] = {}
-    for reduction in reductions:
-        total = counts.setdefault(reduction.kind, [0, 0])
-        total[0] += 1
-        total[1] += reduction.saved_bytes
-    return tuple(ReductionTotal(kind, *counts[kind]) for kind in sorted(counts))
+def shown_totals(old: Totals, new: Iterable[Reduction]) -> tuple[ReductionTotal, ...]:
+    """By kind: what records of old save, and what reductions of this call add."""
+    sums = dict(old)
+    for reduction in new:
+        count, saved = sums.get(reduction.kind, (0, 0))
+        sums[reduction.kind] = (count + 1, saved + reduction.saved_bytes)
+    return tuple(ReductionTotal(kind, *sums[kind]) for kind in sorted(sums))
 
 
 def view_of(record: ArtifactRecord, source: ArtifactSource, call: CallRef | None, item_index: int) -> ArtifactView:

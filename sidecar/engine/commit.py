@@ -41,7 +41,9 @@ class Change(msgspec.Struct):
     old_head: SessionHead
     items: Sequence[JournalItem]
     numbers: list[int]
+    same_count: int  # leading numbers that are the branch's already
     scan: Scan
+    same_envelope: bool  # it is that of the body before
     forms: Sequence[SentForm]
     offloads: Sequence[Offload]
     artifacts: Sequence[ArtifactRecord]
@@ -90,10 +92,13 @@ def commit(engine: Engine, session: Session, change: Change) -> tuple[bool, int]
         CorruptedError: what was read back is not what was written.
     """
     key = session.key
-    envelope: Envelope | None = envelope_of(change.scan)
-    digest = envelope_digest(envelope) if envelope is not None else b""
-    if digest == session.envelope_digest:
-        envelope = None
+    envelope: Envelope | None = None
+    digest = session.envelope_digest
+    if not change.same_envelope or not digest:
+        envelope = envelope_of(change.scan)
+        digest = envelope_digest(envelope)
+        if digest == session.envelope_digest:
+            envelope = None
     now = engine.clock.now_ms()
     stale = now - change.old_head.update_ms >= USE_NOTED_MS
     if not change.anything and envelope is None and not stale:
@@ -146,4 +151,4 @@ def _remember(session: Session, change: Change, head: SessionHead, envelope: byt
         session.pins = list(change.pins)
     session.head = head
     session.envelope_digest = envelope
-    session.set_branch(change.numbers)
+    session.set_branch(change.numbers, change.same_count)

@@ -82,8 +82,8 @@ class Engine:
         """Size of the body answered last; None when that was before this process, or is no longer in memory."""
         for session in self.sessions.held(key):
             with session.lock:
-                if session.sent_scan is not None:
-                    return pressure(session.sent_scan.sizes, None, TokenBasis.UNKNOWN)
+                if session.sent is not None:
+                    return pressure(session.sent.scan.sizes, None, TokenBasis.UNKNOWN)
         return None
 
     def delete(self, key: SessionKey) -> bool:

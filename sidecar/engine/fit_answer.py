@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from fastpath import Kind, Scan, common_prefix
+from fastpath import Kind, Scan
 from sidecar.core.contract import Placed
 from sidecar.core.cuts import Built
 from sidecar.core.fit import FitPlan, FitView, blockers
+from sidecar.core.projection import Totals
 from sidecar.core.records import Applied
 from sidecar.core.tokens import estimate_tokens
 from sidecar.core.types import ReadBack
-from sidecar.engine.answer import applied_reduction, pressure, totals_of, view_of
+from sidecar.engine.answer import applied_reduction, pressure, shown_totals, view_of
 from sidecar.engine.commit import Change
 from sidecar.engine.messages import (
     Advice,
@@ -35,12 +36,14 @@ __all__ = ["answer"]
 def answer(
     call: FitCall,
     applied: Sequence[Applied],
+    totals: Totals,
+    inapplicable_count: int,
     placed: Sequence[Placed],
     view: FitView,
     plan: FitPlan,
     change: Change,
     after: Scan,
-    previous: bytes,
+    stable_bytes: int,
     durable: bool,
     revision: int,
 ) -> FitResult:
@@ -49,12 +52,14 @@ def answer(
     Args:
         call: of Fit.
         applied: records of old at work in the body.
+        totals: of these.
+        inapplicable_count: records of items that are not in the body.
         placed: all edits.
         view: what the ladder saw.
         plan: what it chose.
         change: what is kept.
         after: the finished body.
-        previous: the body answered before.
+        stable_bytes: leading bytes that it shares with the body answered before.
         durable: all raw items are flushed.
         revision: that is durable.
     """
@@ -66,18 +71,17 @@ def answer(
         outcome = FitOutcome.OVER
     else:
         outcome = FitOutcome.FITTED if placed else FitOutcome.UNCHANGED
-    old = [(intake.items[a.item].start if a.edit is None else a.edit.start, applied_reduction(a, call.refs)) for a in applied]
-    new = _new_reductions(call, plan.cuts)
-    both = sorted((*old, *new), key=lambda pair: pair[0])
-    listed = both if given.list_applied else new
+    listed = new = _new_reductions(call, plan.cuts)
+    if given.list_applied:
+        old = [(intake.items[a.item].start if a.edit is None else a.edit.start, applied_reduction(a, call.refs)) for a in applied]
+        listed = old + new
     artifacts = {} if given.dry_run else {artifact.artifact_id: artifact for artifact in (cut.artifact for cut in plan.cuts)}
     views = [
-        view_of(artifacts[source.artifact_id], source, call.refs.ref_of(source.call), intake.numbers.index(source.number))
+        view_of(artifacts[source.artifact_id], source, call.refs.ref_of(source.call), call.refs.index_of(source.number))
         for source in change.sources
         if source.artifact_id in artifacts
     ]
     blocked = blockers(view, plan) if outcome in (FitOutcome.OVER, FitOutcome.CANNOT_FIT) else []
-    numbers = set(intake.numbers)
     alignment = intake.alignment
     tokens = _tokens(call, len(given.body), intake.scan), _tokens(call, len(body), after)
     notes = list(call.notes)
@@ -99,7 +103,7 @@ def answer(
         before=pressure(intake.scan.sizes, *tokens[0]),
         after=pressure(after.sizes, *tokens[1]),
         reductions=tuple(reduction for _, reduction in sorted(listed, key=lambda pair: pair[0])),
-        totals=totals_of(reduction for _, reduction in both),
+        totals=shown_totals(totals, [reduction for _, reduction in new]),
         artifacts=tuple(views),
         advice=_advice(call, plan, len(body)),
         blockers=tuple(Blocker(each.item, each.size_bytes, each.reason) for each in blocked),
@@ -109,12 +113,12 @@ def answer(
             intake.rewritten_count,
             alignment.new_count,
             alignment.diverged_at if session.branch or alignment.diverged_at is not None else None,
-            sum(len(records) for number, records in session.records.items() if number not in numbers),
+            inapplicable_count,
         ),
         revision=revision,
         item_count=len(intake.items),
         history_digest=_history_digest(call),
-        stable_prefix_bytes=common_prefix(body, previous),
+        stable_prefix_bytes=stable_bytes,
         journal_durable=durable,
         read_back_tool_name="" if call.read_back is ReadBack.NONE else call.read_tool,
         effective_limits=limits.shown(),
@@ -157,5 +161,7 @@ def _advice(call: FitCall, plan: FitPlan, size_bytes: int) -> Advice:
 def _history_digest(call: FitCall) -> bytes:
     new = {item.meta.number: item.meta.digest for item in call.intake.new_items}
     return call.session.chain_of(
-        call.intake.numbers, lambda number: new[number] if number in new else call.session.metas[number].digest
+        call.intake.numbers,
+        lambda number: new[number] if number in new else call.session.metas[number].digest,
+        call.intake.same_count,
     )

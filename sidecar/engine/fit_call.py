@@ -6,23 +6,24 @@ fails the call only when something new had to be kept.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from fastpath import Edit, Scan, size, splice
+from fastpath import Edit, Scan, common_prefix, size, splice
 from sidecar.core.anchors import merge_anchors
 from sidecar.core.contract import Placed, check_finished, open_spans
 from sidecar.core.cuts import Built
 from sidecar.core.errors import InvalidFieldError, ReadBackRequiredError, RevisionConflictError, TrimtabError
 from sidecar.core.fit import FitPlan, FitView, plan_fit
 from sidecar.core.limits import Effective, check_given, merge, resolve
-from sidecar.core.paths import shift
+from sidecar.core.projection import Projection, holds_for, project, totals_of
 from sidecar.core.readback import READ_BACK_TOOL_NAME
-from sidecar.core.records import Applied, apply_records, removals
+from sidecar.core.records import Applied, apply_records
+from sidecar.core.retirable import add_up
 from sidecar.core.types import (
     Anchors,
     Format,
-    Offload,
     Path,
     PinKey,
     ReadBack,
@@ -35,12 +36,13 @@ from sidecar.engine.commit import Change, commit
 from sidecar.engine.fit_answer import answer
 from sidecar.engine.fit_change import change_of
 from sidecar.engine.fit_cuts import Cutter
-from sidecar.engine.intake import scan_body, take_in
+from sidecar.engine.intake import take_in
 from sidecar.engine.messages import (
     FitInput,
     FitResult,
     Note,
 )
+from sidecar.engine.reading import read_body
 from sidecar.engine.refs import Refs
 from sidecar.engine.session import Seen, Session
 from sidecar.formats import adapter as adapter_of
@@ -82,22 +84,23 @@ class FitCall:
         branch: Sequence[int] = () if changed_format else session.branch
         intake = take_in(session, adapter, given.body, branch, floor)
         self.intake, self.adapter, self.floor = intake, adapter, floor
-        self.refs = Refs(intake.units, intake.numbers)
+        self.refs = Refs(intake.units, intake.numbers, intake.ranges)
         usage = self._usage(adapter)
         self.limits = self._limits(usage)
         self._given_state(len(intake.items))
         self._faults(intake.violations)
-        self._settle()
+        stable = self._settle()
         self._replaced()
-        applied, taken = self._apply(adapter)
+        projection, held = self._project(adapter)
+        earlier = intake.known.sums if intake.known is not None and held else None
+        self.sums = add_up(intake.units, intake.items, intake.parts, projection.saved, earlier, stable)
         inject = self._read_back(adapter, intake.scan)
-        edits = [Placed(a.edit, a.record.kind, a.item, True) for a in applied if a.edit is not None]
-        base = size(given.body, _in_order(edits, inject))
+        base = len(given.body) - projection.saved_bytes + (len(inject.data) - inject.end + inject.start if inject else 0)
         self.cutter = Cutter(self)
-        view = self.cutter.view(applied, taken, base, usage)
+        view = self.cutter.view(projection, self.sums, base, usage)
         plan = plan_fit(view)
         self.cutter.note_stubs()
-        return self._finish(adapter, applied, edits, inject, view, plan)
+        return self._finish(adapter, projection, held, inject, view, plan)
 
     def note(self, reason: str, message: str) -> None:
         """Something that the caller should know."""
@@ -135,8 +138,8 @@ class FitCall:
     def _limits(self, usage: UsageFigures | None) -> Effective:
         merged = merge(self.engine.config.limits, self.limits_given)
         ratio = self.session.ratio
-        if usage is not None:
-            ratio.learn(len(self.session.sent), usage)
+        if usage is not None and self.session.sent is not None:
+            ratio.learn(len(self.session.sent.scan.body), usage)
         return resolve(merged, ratio.bytes_per_token())
 
     def _usage(self, adapter: Adapter) -> UsageFigures | None:
@@ -153,9 +156,9 @@ class FitCall:
             for receipt in self.refs.receipts(given.receipts, revision, item_count)
             if not _same_receipt(session.receipts.get((receipt.call.number, receipt.call.call_index)), receipt)
         ]
-        self.receipts = dict(session.receipts)
-        for receipt in self.new_receipts:
-            self.receipts[(receipt.call.number, receipt.call.call_index)] = receipt
+        self.receipts = session.receipts
+        if self.new_receipts:
+            self.receipts = {**session.receipts, **{(r.call.number, r.call.call_index): r for r in self.new_receipts}}
         pins = self.refs.pins(session.pins, given.pins) if given.pins else session.pins
         self.new_pins: list[PinKey] | None = None if pins == session.pins else pins
         self.pins = pins
@@ -173,12 +176,22 @@ class FitCall:
         if len(violations) > NOTED_FAULTS:
             self.note("INVALID_HISTORY", f"{len(violations) - NOTED_FAULTS} more faults")
 
-    def _settle(self) -> None:
-        intake = self.intake
+    def _settle(self) -> int:
+        """Say which units are settled. Returns how many leading ones are as they were in the body before."""
+        intake, known, units = self.intake, self.intake.known, self.intake.units
         faulty = {violation.item_index for violation in intake.violations}
-        metas = self.session.metas
-        closing = {at for at, number in enumerate(intake.numbers) if number < len(metas) and metas[number].closing}
-        mark_settled(intake.units, intake.parts, intake.numbers, self.receipts, faulty, closing)
+        closing = {index for number in self.session.closing if (index := self.refs.index_of(number)) >= 0}
+        stable, indices = 0, set(range(len(units)))
+        if known is not None:
+            since = intake.reading.since
+            before = {violation.item_index for violation in known.reading.judged.violations}
+            if {at for at in faulty if at < since} == {at for at in before if at < since}:
+                items = [self.refs.index_of(receipt.call.number) for receipt in self.new_receipts]
+                touched = {bisect_right(units, at, key=lambda unit: unit.first) - 1 for at in items}
+                stable = min((intake.grouped.shared, *touched))
+                indices = touched | set(range(intake.grouped.shared, len(units)))
+        mark_settled(units, intake.parts, intake.numbers, self.receipts, faulty, closing, sorted(indices))
+        return stable
 
     def _replaced(self) -> None:
         """Say so when this looks like another run under the same name."""
@@ -186,19 +199,16 @@ class FitCall:
         if self.session.branch and self.intake.items and alignment.matched_count == 0:
             self.note("HISTORY_REPLACED", "nothing of this body was in the session before; give each run a session_id of its own")
 
-    def _apply(self, adapter: Adapter) -> tuple[list[Applied], dict[int, set[Path]]]:
-        """Records at work in this body, and the paths in it that they replace."""
-        applied: list[Applied] = []
-        taken: dict[int, set[Path]] = {}
-        for at, (match, number) in enumerate(zip(self.intake.alignment.items, self.intake.numbers, strict=True)):
-            records = self.session.records.get(number)
-            if not records:
-                continue
-            each, _ = apply_records(adapter, self.given.body, self.intake.items[at].start, at, records, match.record_count)
-            applied.extend(each)
-            gone = removals(records, match.record_count)
-            taken[at] = _taken(records, gone)
-        return applied, taken
+    def _project(self, adapter: Adapter) -> tuple[Projection, bool]:
+        """Records at work in this body, and whether they are just those of the body before."""
+        intake, session = self.intake, self.session
+        if intake.known is not None:
+            earlier = intake.known.projection
+            if holds_for(earlier, intake.same_count, intake.numbers, session.records, session.record_count):
+                return earlier, True
+        matches = intake.alignment.items
+        made = project(adapter, self.given.body, intake.items, matches, intake.numbers, session.records, session.record_count)
+        return made, False
 
     def _read_back(self, adapter: Adapter, scanned: Scan) -> Edit | None:
         """Whether a new stub could be followed (`can_cut`), and the edit that injects the tool."""
@@ -233,26 +243,30 @@ class FitCall:
     # The finished body ------------------------------------------------------------------------------------------------
 
     def _finish(
-        self,
-        adapter: Adapter,
-        applied: list[Applied],
-        edits: list[Placed],
-        inject: Edit | None,
-        view: FitView,
-        plan: FitPlan,
+        self, adapter: Adapter, projection: Projection, held: bool, inject: Edit | None, view: FitView, plan: FitPlan
     ) -> FitResult:
         given, session, intake = self.given, self.session, self.intake
-        placed, applied = self._place(adapter, applied, edits, plan.cuts)
+        placed, applied = projection.placed, projection.applied
+        if plan.cuts:
+            placed, applied = self._place(adapter, projection, plan.cuts)
         if inject is not None:
-            placed.append(Placed(inject, ReductionKind.UNSPECIFIED, -1, True))
-            placed.sort(key=lambda each: (each.edit.start, each.edit.end))
-        body = given.body
-        after = intake.scan
+            placed = sorted([*placed, Placed(inject, ReductionKind.UNSPECIFIED, -1, True)], key=_position)
+        finished = intake.reading
         if placed:
             only = [each.edit for each in placed]
-            body = splice(given.body, only)
-            after = scan_body(body, adapter, session.sent_scan)
-            check_finished(intake.scan, after, placed, size(given.body, only), intake.violations, adapter.check(after))
+            finished = read_body(splice(given.body, only), adapter, session.sent)
+            # Items that stand in both bodies as they did before, under the same edits, were held against the contract then.
+            proven = held and not plan.cuts and intake.known is not None and intake.known.proven
+            check_finished(
+                intake.scan,
+                finished.scan,
+                placed,
+                size(given.body, only),
+                intake.violations,
+                finished.judged.violations,
+                min(intake.same_count, finished.reused) if proven else 0,
+            )
+        after = finished.scan
         change = change_of(self, plan, after)
         if given.expected_revision is not None and change.anything and given.expected_revision != session.head.revision:
             raise RevisionConflictError(
@@ -264,31 +278,46 @@ class FitCall:
         previous = session.sent
         if not given.dry_run:
             durable, revision = self._commit(change)
-            session.seen = Seen(intake.scan, intake.alignment.items, intake.units, intake.violations)
-            session.sent, session.sent_scan = body, after
+            session.seen = self._seen(projection, plan)
+            session.sent = finished
             session.last_ms = self.now_ms
-        return answer(self, applied, placed, view, plan, change, after, previous, durable, revision)
+        totals = totals_of(applied) if plan.cuts else projection.totals
+        inapplicable = projection.record_count - len(projection.applied)
+        stable = 0 if previous is None else common_prefix(after.body, previous.scan.body)
+        return answer(self, applied, totals, inapplicable, placed, view, plan, change, after, stable, durable, revision)
 
-    def _place(
-        self, adapter: Adapter, applied: list[Applied], edits: list[Placed], cuts: Sequence[Built]
-    ) -> tuple[list[Placed], list[Applied]]:
+    def _seen(self, projection: Projection, plan: FitPlan) -> Seen:
+        """What the next call can take over."""
+        intake = self.intake
+        return Seen(
+            reading=intake.reading,
+            matches=intake.matches_again(),
+            numbers=intake.numbers,
+            ranges=intake.ranges,
+            raw_bytes=intake.raw_bytes,
+            grouped=intake.grouped,
+            sums=self.sums,
+            projection=projection,
+            proven=not plan.cuts,
+            revision=self.session.head.revision,
+        )
+
+    def _place(self, adapter: Adapter, projection: Projection, cuts: Sequence[Built]) -> tuple[list[Placed], list[Applied]]:
         """All edits in order of position. Elements that go from one list are placed together, so that commas stay right."""
         going: dict[int, list[Path]] = {}
         for cut in cuts:
             if not cut.replacement:
                 going.setdefault(cut.candidate.item, []).append(cut.raw_path)
+        placed = [each for each in projection.placed if each.item not in going]
+        applied = [each for each in projection.applied if each.item not in going]
         spans: dict[tuple[int, Path], tuple[int, int]] = {}
         for at, paths in going.items():
-            number = self.intake.numbers[at]
-            records = self.session.records.get(number, [])
+            records = self.session.records.get(self.intake.numbers[at], [])
             count = self.intake.alignment.items[at].record_count
             again, found = apply_records(adapter, self.given.body, self.intake.items[at].start, at, records, count, paths)
-            applied = [a for a in applied if a.item != at] + again
-            edits = [p for p in edits if p.item != at] + [
-                Placed(a.edit, a.record.kind, at, True) for a in again if a.edit is not None
-            ]
+            applied += again
+            placed += [Placed(each.edit, each.record.kind, at, True) for each in again if each.edit is not None]
             spans.update({(at, path): span for path, span in found.items()})
-        placed = list(edits)
         held = open_spans(self.intake.items, self.intake.parts, self.intake.units) if cuts else []
         for cut in cuts:
             at = cut.candidate.item
@@ -300,7 +329,7 @@ class FitCall:
             settled = not any(start < edit.end and edit.start < end for start, end in held)
             placed.append(Placed(edit, cut.candidate.kind, at, settled))
             self.cut_edits[(at, cut.raw_path)] = edit
-        placed.sort(key=lambda each: (each.edit.start, each.edit.end))
+        placed.sort(key=_position)
         return placed, applied
 
     def _commit(self, change: Change) -> tuple[bool, int]:
@@ -325,21 +354,5 @@ def _same_receipt(old: ReceiptRecord | None, new: ReceiptRecord) -> bool:
     )
 
 
-def _taken(records: Sequence[Offload], gone: Sequence[Path]) -> set[Path]:
-    """Paths of replaced values as they stand in an item that lacks `gone`, in both spellings of a text."""
-    taken: set[Path] = set()
-    for record in records:
-        path = shift(record.path, gone)
-        taken.add(path)
-        if record.replacement[:1] == b'"':
-            taken.add((*path, 0, b"text"))
-            if path[-2:] == (0, b"text"):
-                taken.add(path[:-2])
-    return taken
-
-
-def _in_order(placed: Sequence[Placed], inject: Edit | None) -> list[Edit]:
-    edits = [each.edit for each in placed]
-    if inject is not None:
-        edits.append(inject)
-    return sorted(edits, key=lambda edit: (edit.start, edit.end))
+def _position(placed: Placed) -> tuple[int, int]:
+    return placed.edit.start, placed.edit.end

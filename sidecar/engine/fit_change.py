@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from fastpath import Scan, canon
-from sidecar.core.branch import to_ranges
 from sidecar.core.cuts import Built
 from sidecar.core.fit import FitPlan
 from sidecar.core.types import ArtifactRecord, ArtifactSource, Offload, SentForm
+from sidecar.engine.answer import same_envelope
 from sidecar.engine.commit import Change
 from sidecar.engine.refs import shown
 from sidecar.engine.session import form_of
@@ -51,8 +51,8 @@ def change_of(call: FitCall, plan: FitPlan, after: Scan) -> Change:
         injected=call.injected,
         limits=call.limits_given,
         revision=revision,
-        branch=to_ranges(intake.numbers),
-        raw_bytes=_raw_bytes(call),
+        branch=intake.ranges,
+        raw_bytes=intake.raw_bytes,
         format_start=call.floor,
         floor_bytes=floor_bytes,
         create_ms=head.create_ms or call.now_ms,
@@ -61,7 +61,9 @@ def change_of(call: FitCall, plan: FitPlan, after: Scan) -> Change:
         head=new_head,
         items=intake.new_items,
         numbers=intake.numbers,
+        same_count=intake.same_count,
         scan=intake.scan,
+        same_envelope=intake.known is not None and same_envelope(intake.known.reading.scan, intake.scan),
         forms=forms,
         offloads=offloads,
         artifacts=artifacts,
@@ -79,23 +81,18 @@ def change_of(call: FitCall, plan: FitPlan, after: Scan) -> Change:
     )
 
 
-def _raw_bytes(call: FitCall) -> int:
-    new = {item.meta.number: item.meta.size_bytes for item in call.intake.new_items}
-    return sum(new[number] if number in new else call.session.metas[number].size_bytes for number in call.intake.numbers)
-
-
 def _records(
     call: FitCall, cuts: Sequence[Built], revision: int
 ) -> tuple[list[Offload], list[ArtifactRecord], list[ArtifactSource]]:
     offloads, artifacts, sources = [], [], []
-    known = set(call.session.artifact_ids)
+    known: set[str] = set()
     for cut in cuts:
         candidate = cut.candidate
         number = call.intake.numbers[candidate.item]
         key = None if candidate.call is None else call.refs.key_of(candidate.call)
         tool = "" if candidate.call is None else shown(call.cutter.tool_name(candidate.call).encode("utf-8", "replace"))
         artifact = cut.artifact
-        if artifact.artifact_id not in known:
+        if artifact.artifact_id not in known and artifact.artifact_id not in call.session.artifact_ids:
             known.add(artifact.artifact_id)
             artifacts.append(artifact)
         else:

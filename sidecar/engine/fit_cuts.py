@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 from fastpath import Kind
 from sidecar.core.artifacts import find_artifact_id
 from sidecar.core.cuts import Built, Candidate, build, text_of
 from sidecar.core.fit import FitView
+from sidecar.core.projection import Projection
 from sidecar.core.readback import READ_BACK_TOOL_NAME
-from sidecar.core.records import Applied, removals
+from sidecar.core.records import removals
+from sidecar.core.retirable import Sums
 from sidecar.core.stubs import FENCE
 from sidecar.core.tokens import cache_lost
-from sidecar.core.types import Path, UsageFigures
+from sidecar.core.types import UsageFigures
 from sidecar.core.units import Call
 
 if TYPE_CHECKING:
@@ -30,18 +32,12 @@ class Cutter:
         self._call = call
         self._own = {READ_BACK_TOOL_NAME, call.read_tool}
 
-    def view(
-        self,
-        applied: Sequence[Applied],
-        taken: dict[int, set[Path]],
-        base: int,
-        usage: UsageFigures | None,
-    ) -> FitView:
+    def view(self, projection: Projection, sums: Sums | None, base: int, usage: UsageFigures | None) -> FitView:
         """What the ladder sees.
 
         Args:
-            applied: records at work in the body.
-            taken: by item, paths in the body that they replaced.
+            projection: records at work in the body.
+            sums: of its units, with them applied.
             base: size of the body with them applied.
             usage: what the provider reported for the request before.
         """
@@ -53,13 +49,8 @@ class Cutter:
         def pinned(call: Call) -> bool:
             return (intake.numbers[call.item], call.call_index) in calls or (bool(tools) and self.tool_name(call) in tools)
 
-        saved: dict[int, int] = {}
-        for each in applied:
-            if each.edit is not None:
-                saved[each.item] = saved.get(each.item, 0) + each.edit.end - each.edit.start - len(each.edit.data)
-        fresh = {at for at, match in enumerate(intake.alignment.items) if match.number < 0}
-        changed = {receipt.call.number for receipt in fit.new_receipts}
-        fresh |= {at for at, number in enumerate(intake.numbers) if number in changed}
+        fresh = set(intake.new_at)
+        fresh.update(index for receipt in fit.new_receipts if (index := fit.refs.index_of(receipt.call.number)) >= 0)
         idle = fit.now_ms - session.last_ms if session.last_ms else 0
         scanned = intake.scan
         return FitView(
@@ -70,8 +61,8 @@ class Cutter:
             intake.units,
             fit.limits,
             base,
-            saved,
-            taken,
+            projection.saved,
+            projection.taken,
             fresh,
             pinned,
             lambda call: self.tool_name(call) in self._own,
@@ -80,6 +71,7 @@ class Cutter:
             fit.can_cut,
             self._build,
             (sum(end - start for start, end in scanned.system), sum(end - start for start, end in scanned.tools)),
+            sums,
         )
 
     def tool_name(self, call: Call) -> str:
@@ -92,9 +84,7 @@ class Cutter:
         number = intake.numbers[candidate.item]
         records = session.records.get(number, [])
         removed = removals(records, intake.alignment.items[candidate.item].record_count)
-        raw = intake.raws.get(number)
-        if raw is None:
-            raw = intake.raws[number] = session.raw(fit.engine.store, number)
+        raw = self._raw(candidate.item, number)
         call = candidate.call
         asked = "" if call is None else text_of(fit.given.body, call.part.payload_start, call.part.payload_end)
         tool = "" if call is None else self.tool_name(call)
@@ -116,6 +106,19 @@ class Cutter:
             with_preview=with_preview,
             create_ms=fit.now_ms,
         )
+
+    def _raw(self, at: int, number: int) -> bytes:
+        """Raw bytes of an item: the body's own where it came as it was journaled, else from the store."""
+        fit = self._call
+        raws = fit.intake.raws
+        found = raws.get(number)
+        if found is None:
+            item, meta = fit.intake.items[at], fit.session.metas[number]
+            found = fit.given.body[item.start : item.end]
+            if len(found) != meta.size_bytes or crc32(found) != meta.crc:
+                found = fit.session.raw(fit.engine.store, number)
+            raws[number] = found
+        return found
 
     def note_stubs(self) -> None:
         """A new call that copies one of our stubs into its arguments would act on a stub as if it were content."""

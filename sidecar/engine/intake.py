@@ -1,6 +1,6 @@
 """A body taken in: read, matched with what the session knows, grouped into units. Changes nothing.
 
-What is byte-equal to the body before, at its front, is taken over: it is not read, digested or matched again.
+What is byte-equal to the body before, at its front, is taken over: it is not read, digested, matched or grouped again.
 """
 
 from __future__ import annotations
@@ -10,15 +10,16 @@ from hashlib import sha256
 from typing import NamedTuple
 from zlib import crc32
 
-from fastpath import Item, ItemFlag, MalformedError, Part, Role, Scan, canon, decode_string, scan, strings, strip_markers
-from sidecar.core.errors import MalformedBodyError
+from fastpath import Item, ItemFlag, Part, Role, Scan, canon, strings, strip_markers
+from sidecar.core.branch import Ranges, extend_ranges
 from sidecar.core.match import Alignment, Matched, align
 from sidecar.core.types import ItemMeta, JournalItem
-from sidecar.core.units import Unit, build_units
-from sidecar.engine.session import Session
+from sidecar.core.units import Grouped, Unit, group_units
+from sidecar.engine.reading import Reading, read_body
+from sidecar.engine.session import Seen, Session
 from sidecar.formats.base import Adapter, Violation
 
-__all__ = ["LARGE_BYTES", "Intake", "scan_body", "take_in"]
+__all__ = ["LARGE_BYTES", "Intake", "take_in"]
 
 LARGE_BYTES = 16 * 1024
 """String values from this size on are stored once per session, by digest."""
@@ -28,45 +29,50 @@ class Intake(NamedTuple):
     """One body, understood."""
 
     adapter: Adapter
-    scan: Scan
-    items: list[Item]
-    parts: list[Part]
+    reading: Reading
+    known: Seen | None  # the body before, where what was understood of it holds
+    same_count: int  # leading items that are byte-equal in both, with the same matches
     alignment: Alignment
     numbers: list[int]  # of every item; those that are new have the next ones
+    ranges: Ranges  # the same, folded
+    raw_bytes: int  # of all these items, as journaled
     new_items: list[JournalItem]
     new_at: list[int]  # their indices in the body
     rewritten_count: int
-    units: list[Unit]
-    violations: list[Violation]
+    grouped: Grouped
     raws: dict[int, bytes]  # by number: raw bytes at hand
 
-    def decode(self, start: int, end: int) -> bytes:
-        """Text of a string value, or any other value as it stands."""
-        return decode_value(self.scan.body, start, end)
+    @property
+    def scan(self) -> Scan:
+        """Of the body."""
+        return self.reading.scan
 
+    @property
+    def items(self) -> list[Item]:
+        """Of the body."""
+        return self.reading.items
 
-def decode_value(body: bytes, start: int, end: int) -> bytes:
-    """Text of a string value, or any other value as it stands."""
-    return decode_string(body[start + 1 : end - 1]) if body[start : start + 1] == b'"' else body[start:end]
+    @property
+    def parts(self) -> list[Part]:
+        """Of the body."""
+        return self.reading.parts
 
+    @property
+    def units(self) -> list[Unit]:
+        """Of the body, oldest first."""
+        return self.grouped.units
 
-def scan_body(body: bytes, adapter: Adapter, previous: Scan | None) -> Scan:
-    """Read a body.
+    @property
+    def violations(self) -> list[Violation]:
+        """Structural rules that the body breaks."""
+        return self.reading.judged.violations
 
-    Raises:
-        MalformedBodyError: not JSON, not the dialect's shape, or over a bound; with the byte offset.
-    """
-    try:
-        return scan(body, adapter.grammar, previous)
-    except MalformedError as error:
-        details: dict[str, str | int] = {"offset_bytes": error.offset_bytes}
-        if error.bound:
-            details["bound"] = error.bound
-        raise MalformedBodyError(
-            f"the body cannot be read as {adapter.name}: {error} at byte {error.offset_bytes}",
-            hint="send the complete request as it goes to the provider: one JSON object with its history",
-            **details,
-        ) from error
+    def matches_again(self) -> list[Matched]:
+        """What each item will match with when it comes again as it is."""
+        matches = list(self.alignment.items)
+        for at in self.new_at:
+            matches[at] = Matched(self.numbers[at], 0)
+        return matches
 
 
 def _digests(scanned: Scan, adapter: Adapter, item: Item) -> tuple[bytes, bytes]:
@@ -91,18 +97,13 @@ def take_in(session: Session, adapter: Adapter, body: bytes, branch: Sequence[in
         branch: numbers to match with: the session's, or none when the dialect changes.
         floor: items with smaller numbers never match (they are of another dialect).
     """
-    seen = session.seen if session.seen is not None and session.seen.scan.grammar is adapter.grammar else None
-    scanned = scan_body(body, adapter, None if seen is None else seen.scan)
-    items = scanned.items()
-    parts = scanned.parts()
-    reused = 0 if seen is None or floor == len(session.metas) else scanned.reused_item_count
-    taken: list[Matched] = []
-    if seen is not None and reused:
-        # What an item of the last body was matched with or became: the branch, since that body made it.
-        taken = [
-            Matched(number, match.record_count if match.number >= 0 else 0)
-            for number, match in zip(branch[:reused], seen.matches[:reused], strict=True)
-        ]
+    seen = session.seen if session.seen is not None and session.seen.reading.scan.grammar is adapter.grammar else None
+    reading = read_body(body, adapter, None if seen is None else seen.reading)
+    scanned, items, parts = reading.scan, reading.items, reading.parts
+    # What was understood holds as long as no other call changed the session, and the branch is that body's.
+    known = seen if seen is not None and seen.revision == session.head.revision and floor != len(session.metas) else None
+    reused = 0 if known is None else reading.reused
+    taken = [] if known is None else known.matches[:reused]
     digests: dict[int, tuple[bytes, bytes]] = {}
 
     def digest_of(index: int) -> tuple[bytes, bytes]:
@@ -115,16 +116,18 @@ def take_in(session: Session, adapter: Adapter, body: bytes, branch: Sequence[in
         return items[index].role == Role.SYSTEM == session.metas[number].role
 
     alignment = align(session.known, branch, len(items), digest_of, taken, floor, renewed)
-    numbers: list[int] = []
+    numbers = [] if known is None else known.numbers[:reused]
     new_items: list[JournalItem] = []
     new_at: list[int] = []
     raws: dict[int, bytes] = {}
     rewritten = 0
-    for index, (match, item) in enumerate(zip(alignment.items, items, strict=True)):
+    raw_bytes = 0 if known is None else known.raw_bytes - sum(session.metas[n].size_bytes for n in known.numbers[reused:])
+    for index in range(reused, len(items)):
+        match, item = alignment.items[index], items[index]
         if match.number >= 0:
             numbers.append(match.number)
-            if index >= reused and _rewritten(session, adapter, scanned, item, index, match):
-                rewritten += 1
+            raw_bytes += session.metas[match.number].size_bytes
+            rewritten += _rewritten(session, adapter, scanned, item, index, match)
             continue
         number = len(session.metas) + len(new_items)
         raw = _raw(scanned, adapter, item)
@@ -133,10 +136,23 @@ def take_in(session: Session, adapter: Adapter, body: bytes, branch: Sequence[in
         new_items.append(JournalItem(meta, raw, large_spans(raw)))
         new_at.append(index)
         raws[number] = raw
+        raw_bytes += len(raw)
         numbers.append(number)
-    units = build_units(items, parts, lambda start, end: decode_value(body, start, end))
-    violations = adapter.check(scanned, (items, parts))
-    return Intake(adapter, scanned, items, parts, alignment, numbers, new_items, new_at, rewritten, units, violations, raws)
+    return Intake(
+        adapter=adapter,
+        reading=reading,
+        known=known,
+        same_count=reused,
+        alignment=alignment,
+        numbers=numbers,
+        ranges=extend_ranges(() if known is None else known.ranges, reused, numbers[reused:]),
+        raw_bytes=raw_bytes,
+        new_items=new_items,
+        new_at=new_at,
+        rewritten_count=rewritten,
+        grouped=group_units(items, parts, reading.decode, None if known is None else known.grouped, reading.since),
+        raws=raws,
+    )
 
 
 def _raw(scanned: Scan, adapter: Adapter, item: Item) -> bytes:
@@ -147,7 +163,7 @@ def _raw(scanned: Scan, adapter: Adapter, item: Item) -> bytes:
 
 def _rewritten(session: Session, adapter: Adapter, scanned: Scan, item: Item, index: int, match: Matched) -> bool:
     """A known item that came in other bytes than it did before, cache markers apart."""
-    before = session.sent_scan
+    before = None if session.sent is None else session.sent.scan
     if before is not None and index < before.item_count:
         other = before.item(index)
         if before.body[other.start : other.end] == scanned.body[item.start : item.end]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 
+from sidecar.core.branch import BranchIndex, Ranges
 from sidecar.core.errors import CallNotFoundError, InvalidFieldError
 from sidecar.core.types import (
     Anchors,
@@ -34,16 +36,27 @@ def shown(text: bytes) -> str:
 class Refs:
     """Names of one body's calls and items."""
 
-    def __init__(self, units: Sequence[Unit], numbers: Sequence[int]) -> None:
-        """From a body whose items all have numbers."""
+    def __init__(self, units: Sequence[Unit], numbers: Sequence[int], ranges: Ranges) -> None:
+        """From a body whose items all have numbers; `ranges` are the same, folded. What few calls need is made when asked for."""
         self._numbers = numbers
-        self._calls: dict[tuple[int, int], Call] = {}
-        self._by_id: dict[str, Call] = {}
-        for unit in units:
-            for call in unit.calls:
-                self._calls[(call.item, call.call_index)] = call
-                self._by_id[call.id.decode("utf-8", "replace")] = call
-        self._index = {number: index for index, number in enumerate(numbers)}
+        self._units = units
+        self._ranges = ranges
+
+    @cached_property
+    def _calls(self) -> dict[tuple[int, int], Call]:
+        return {(call.item, call.call_index): call for unit in self._units for call in unit.calls}
+
+    @cached_property
+    def _by_id(self) -> dict[str, Call]:
+        return {call.id.decode("utf-8", "replace"): call for unit in self._units for call in unit.calls}
+
+    @cached_property
+    def _index(self) -> BranchIndex:
+        return BranchIndex(self._ranges)
+
+    def index_of(self, number: int) -> int:
+        """Where a raw item stands in the body; -1 when it does not."""
+        return self._index.index_of(number)
 
     def key_of(self, call: Call) -> CallKey:
         """A call's key."""
@@ -53,8 +66,8 @@ class Refs:
         """A key as callers see it."""
         if key is None:
             return None
-        index = self._index.get(key.number)
-        return CallRef(key.call_id, index, key.call_index)
+        index = self.index_of(key.number)
+        return CallRef(key.call_id, None if index < 0 else index, key.call_index)
 
     def call(self, ref: CallRef) -> Call:
         """The call that a caller names: by position where it is told, else the newest of that id.

@@ -11,10 +11,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from hashlib import sha256
+from typing import NamedTuple
 
-from fastpath import Scan
-from sidecar.core.branch import from_ranges
+from sidecar.core.branch import Ranges, from_ranges
 from sidecar.core.match import Known, Matched
+from sidecar.core.projection import Projection
+from sidecar.core.retirable import Sums
 from sidecar.core.tokens import Ratio
 from sidecar.core.types import (
     Anchors,
@@ -27,8 +29,8 @@ from sidecar.core.types import (
     SessionKey,
     UsageFigures,
 )
-from sidecar.core.units import Unit
-from sidecar.formats.base import Violation
+from sidecar.core.units import Grouped
+from sidecar.engine.reading import ROW_BYTES, Reading
 from sidecar.ports import SessionHead, SessionImage, Store
 
 __all__ = ["Session", "SessionCache", "Seen"]
@@ -37,17 +39,19 @@ ITEM_OVERHEAD_BYTES = 900
 """Memory of one known item beside bodies: metas, digests in four tables. Measured with tracemalloc on 10,000 items."""
 
 
-class Seen:
-    """The body that came last, as it was understood."""
+class Seen(NamedTuple):
+    """The body that came last, as it was understood. Nothing in it is mutated."""
 
-    __slots__ = ("matches", "scan", "units", "violations")
-
-    def __init__(self, scan: Scan, matches: list[Matched], units: list[Unit], violations: list[Violation]) -> None:
-        """All of one body."""
-        self.scan = scan
-        self.matches = matches
-        self.units = units
-        self.violations = violations
+    reading: Reading
+    matches: list[Matched]  # as its items would match if they came again
+    numbers: list[int]
+    ranges: Ranges  # the same, folded
+    raw_bytes: int  # of these items, as journaled
+    grouped: Grouped
+    sums: Sums | None
+    projection: Projection
+    proven: bool  # the body answered for it held the contract with the projection's edits alone
+    revision: int  # of the session, when it was understood: what was changed since by another call is not in here
 
 
 class Session:
@@ -73,8 +77,8 @@ class Session:
         self.pending_raw: dict[int, bytes] = {}
         self.pending: list[tuple[Future[None], int]] = []  # with the next number after each
         self.seen: Seen | None = None
-        self.sent: bytes = b""  # body answered last
-        self.sent_scan: Scan | None = None
+        self.sent: Reading | None = None  # body answered last
+        self.closing: set[int] = set()  # numbers of items that only close what a crash interrupted
         self.ratio = Ratio()
         self.usage: UsageFigures | None = None
         self.last_ms = self.head.update_ms
@@ -93,19 +97,17 @@ class Session:
         """A raw item, in order of numbers."""
         self.known.add_item(meta.digest, meta.loose)
         self.metas.append(meta)
+        if meta.closing:
+            self.closing.add(meta.number)
 
     def add_record(self, record: Offload) -> None:
         """A record, in order of commit."""
         self.records.setdefault(record.number, []).append(record)
         self.record_count += 1
 
-    def set_branch(self, numbers: Sequence[int]) -> None:
-        """The current branch; what stays of it keeps its history digests."""
-        same = 0
-        for old, new in zip(self.branch, numbers, strict=False):
-            if old != new:
-                break
-            same += 1
+    def set_branch(self, numbers: Sequence[int], same_count: int = 0) -> None:
+        """The current branch; what stays of it keeps its history digests. `same_count` leading numbers are known to stay."""
+        same = self._same(numbers, same_count)
         del self.chain[same:]
         link = self.chain[-1] if self.chain else b""
         for number in numbers[same:]:
@@ -113,17 +115,20 @@ class Session:
             self.chain.append(link)
         self.branch = list(numbers)
 
-    def chain_of(self, numbers: Sequence[int], digest_of: Callable[[int], bytes]) -> bytes:
+    def chain_of(self, numbers: Sequence[int], digest_of: Callable[[int], bytes], same_count: int = 0) -> bytes:
         """History digest of items: equal for equal histories. The front that it shares with the branch is not hashed again."""
-        same = 0
-        for old, new in zip(self.branch, numbers, strict=False):
-            if old != new:
-                break
-            same += 1
+        same = self._same(numbers, same_count)
         link = self.chain[same - 1] if same else b""
         for number in numbers[same:]:
             link = sha256(link + digest_of(number)).digest()
         return link
+
+    def _same(self, numbers: Sequence[int], same: int) -> int:
+        """Leading numbers that are the branch's, from `same` of which that is known."""
+        end = min(len(self.branch), len(numbers))
+        while same < end and self.branch[same] == numbers[same]:
+            same += 1
+        return same
 
     def raw(self, store: Store, number: int) -> bytes:
         """Raw bytes of an item, durable or queued."""
@@ -153,7 +158,10 @@ class Session:
 
     def memory_bytes(self) -> int:
         """About what it takes in memory."""
-        bodies = len(self.sent) + (len(self.seen.scan.body) if self.seen is not None else 0)
+        readings = {
+            id(each): each for each in (self.sent, self.seen.reading if self.seen is not None else None) if each is not None
+        }
+        bodies = sum(len(each.scan.body) + each.row_count * ROW_BYTES for each in readings.values())
         return bodies + len(self.metas) * ITEM_OVERHEAD_BYTES + sum(map(len, self.pending_raw.values())) + 4096
 
 
