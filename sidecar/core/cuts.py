@@ -107,7 +107,7 @@ def result_candidates(
         if any(p.start <= start and end <= p.end for p in media) or signed:
             continue
         full = (*base, *path)
-        if full in taken:
+        if _replaced(full, taken):
             continue
         found += 1
         cut_bytes += end - start
@@ -118,9 +118,14 @@ def result_candidates(
     if server or found or rest < max(min_bytes, 2 * STUB_BYTES):
         return
     payload = path_at(body, item.start, part.payload_start)
-    if payload is None or any(path[: len(payload)] == payload for path in taken):
+    if payload is None or _replaced(payload, taken) or any(path[: len(payload)] == payload for path in taken):
         return
     yield Candidate(ReductionKind.RESULT, part.item, payload, part.payload_start, part.payload_end, call, error)
+
+
+def _replaced(path: Path, taken: set[Path]) -> bool:
+    """A record's replacement stands there, or around it."""
+    return path in taken or any(path[: len(other)] == other for other in taken)
 
 
 def media_candidates(

@@ -65,7 +65,7 @@ def apply_records(
             span = find(body, start, record.path, gone, is_string=record.replacement[:1] == b'"')
             if span is not None:
                 data = record.replacement
-                if data[:1] == b"{":
+                if data[:1] in (b"{", b"["):
                     data = adapter.with_marker(data, body[span[0] : span[1]], style_of(data))
                 edit = Edit(span[0], span[1], data)
         else:
