@@ -207,7 +207,7 @@ def test_fit_limits_given_once_hold(sidecar: Sidecar, format_name: str) -> None:
         (common_pb2.Limits(keep_unit_count=-1), "keep_unit_count"),
         (common_pb2.Limits(externalize_bytes=-1), "externalize_bytes"),
         (common_pb2.Limits(preset=common_pb2.PRESET_WINDOW), "window_tokens"),
-        (common_pb2.Limits(preset=99), "preset"),
+        (common_pb2.Limits.FromString(b"\x08\x63"), "preset"),  # preset 99
     ],
 )
 def test_fit_limits_out_of_range_refused(sidecar: Sidecar, format_name: str, limits: common_pb2.Limits, field: str) -> None:

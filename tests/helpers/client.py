@@ -21,7 +21,7 @@ TOOL = context_pb2.READ_BACK_TOOL
 INJECT = context_pb2.READ_BACK_INJECT
 CALLER = context_pb2.READ_BACK_CALLER
 NONE = context_pb2.READ_BACK_NONE
-FORMAT_NUMBERS: dict[object, common_pb2.Format] = {
+FORMAT_NUMBERS: dict[object, Any] = {
     "openai-chat": common_pb2.FORMAT_OPENAI_CHAT,
     "anthropic-messages": common_pb2.FORMAT_ANTHROPIC_MESSAGES,
 }

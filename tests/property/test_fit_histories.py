@@ -220,7 +220,7 @@ def test_fit_any_history_rewritten_each_turn_no_branch(sidecar: Sidecar, format_
         match = agent.response.match
         assert not match.HasField("diverged_at")
         assert (match.matched_item_count, match.new_item_count) == (known, len(run.items) - known)
-        now = {(r.kind, r.item_index, r.artifact_id) for r in agent.response.reductions}
+        now: set[tuple[int, int, str]] = {(r.kind, r.item_index, r.artifact_id) for r in agent.response.reductions}
         assert out <= now
         out = now
         json.loads(agent.sent)
