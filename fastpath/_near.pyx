@@ -43,16 +43,21 @@ cdef Py_ssize_t prefix(const char *one, const char *other, Py_ssize_t size) noex
     return at
 
 
-def common_prefix(bytes one not None, bytes other not None):
+def common_prefix(bytes one not None, bytes other not None, Py_ssize_t known=0):
     """Number of leading bytes that are the same. See `_near_py.common_prefix`."""
     cdef Py_ssize_t size = min(PyBytes_GET_SIZE(one), PyBytes_GET_SIZE(other)), found
     cdef const char *first = PyBytes_AS_STRING(one)
     cdef const char *second = PyBytes_AS_STRING(other)
+    if not 0 <= known <= size:
+        raise ValueError("more is known than there is")
+    first += known
+    second += known
+    size -= known
     if size < NOGIL_BYTES:
-        return prefix(first, second, size)
+        return known + prefix(first, second, size)
     with nogil:
         found = prefix(first, second, size)
-    return found
+    return known + found
 
 
 def is_spliced(bytes body not None, edits, bytes result not None):

@@ -10,9 +10,11 @@ from fastpath.rows import Edit
 __all__ = ["common_prefix", "is_spliced", "path_at"]
 
 
-def common_prefix(one: bytes, other: bytes) -> int:
-    """Number of leading bytes that are the same. O(prefix)."""
-    low, high = 0, min(len(one), len(other))
+def common_prefix(one: bytes, other: bytes, known: int = 0) -> int:
+    """Number of leading bytes that are the same, of which `known` are known to be. O(prefix - known)."""
+    low, high = known, min(len(one), len(other))
+    if not 0 <= low <= high:
+        raise ValueError("more is known than there is")
     while low < high:
         middle = (low + high + 1) // 2
         if one[low:middle] == other[low:middle]:

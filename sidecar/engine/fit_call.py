@@ -42,7 +42,7 @@ from sidecar.engine.messages import (
     FitResult,
     Note,
 )
-from sidecar.engine.reading import read_body
+from sidecar.engine.reading import Reading, read_body
 from sidecar.engine.refs import Refs
 from sidecar.engine.session import Seen, Session
 from sidecar.formats import adapter as adapter_of
@@ -275,7 +275,7 @@ class FitCall:
                 revision=session.head.revision,
             )
         durable, revision = session.flushed(), session.head.revision
-        previous = session.sent
+        stable = self._stable_bytes(finished)
         if not given.dry_run:
             durable, revision = self._commit(change)
             session.seen = self._seen(projection, plan)
@@ -283,8 +283,16 @@ class FitCall:
             session.last_ms = self.now_ms
         totals = totals_of(applied) if plan.cuts else projection.totals
         inapplicable = projection.record_count - len(projection.applied)
-        stable = 0 if previous is None else common_prefix(after.body, previous.scan.body)
         return answer(self, applied, totals, inapplicable, placed, view, plan, change, after, stable, durable, revision)
+
+    def _stable_bytes(self, finished: Reading) -> int:
+        """Leading bytes that are those of the body answered before; what was taken over from it is not compared again."""
+        session = self.session
+        if session.sent is None:
+            return 0
+        read_from = session.sent if finished is not self.intake.reading else session.seen and session.seen.reading
+        known = finished.items[finished.reused - 1].end if finished.reused and read_from is session.sent else 0
+        return common_prefix(finished.scan.body, session.sent.scan.body, known)
 
     def _seen(self, projection: Projection, plan: FitPlan) -> Seen:
         """What the next call can take over."""

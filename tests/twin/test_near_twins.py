@@ -47,6 +47,14 @@ def test_common_prefix_is_where_the_first_difference_is(form: Any, size: int, at
     one = one[:size]
     other = one[:at] + (bytes([one[at] ^ 1]) if at < size else b"") + one[at + 1 :] + b"x" * longer
     assert form.common_prefix(one, other) == form.common_prefix(other, one) == min(at, size)
+    assert form.common_prefix(one, other, min(at, size) // 2) == min(at, size)
+
+
+@each_form
+@pytest.mark.parametrize("known", [-1, 4])
+def test_common_prefix_of_which_more_is_known_than_there_is_is_refused(form: Any, known: int) -> None:
+    with pytest.raises(ValueError, match="more is known"):
+        form.common_prefix(b"abc", b"abcd", known)
 
 
 @each_form
