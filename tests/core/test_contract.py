@@ -103,8 +103,9 @@ def check_changes(adapter: Adapter, *changes: Change, **told: Any) -> None:
     check(adapter, sorted((place(before, each) for each in changes), key=lambda each: each.edit.start), **told)
 
 
+STUB = Change(3, (b"content",), b'"stub"')
 GOOD = [
-    (CHAT, Change(3, (b"content",), b'"stub"')),
+    (CHAT, STUB),
     (CHAT, Change(3, (b"content",), b'"stub"', ReductionKind.EXTERNALIZE)),
     (CHAT, Change(3, (b"content",), b'"stub"', ReductionKind.RECENT_RESULT)),
     (CHAT, Change(3, (b"extra",), b'"stub"')),
@@ -129,6 +130,11 @@ def test_check_finished_of_a_good_edit_passes(adapter: Adapter, change: Change) 
 def test_check_finished_of_a_good_edit_in_an_unsettled_unit_fails(adapter: Adapter, change: Change) -> None:
     with pytest.raises(InternalError, match="unsettled work"):
         check_changes(adapter, change._replace(settled=False))
+
+
+def test_check_finished_of_work_that_is_not_settled_fails() -> None:
+    with pytest.raises(InternalError):
+        check_changes(CHAT, STUB._replace(settled=False))
 
 
 BAD_PLACES = [
@@ -208,6 +214,14 @@ def test_check_finished_of_a_signed_call_beside_reasoning_that_goes_fails() -> N
         )
 
 
+@pytest.mark.parametrize(
+    ("adapter", "item", "path"), [(CHAT, 1, (b"content", 0, b"text")), (MESSAGES, 2, (b"content", 1, b"text"))]
+)
+def test_check_finished_of_a_users_text_that_was_touched_fails(adapter: Adapter, item: int, path: Path) -> None:
+    with pytest.raises(InternalError):
+        check_changes(adapter, Change(item, path, b'"x"'))
+
+
 # Elements that are left out
 
 
@@ -242,9 +256,6 @@ def test_check_finished_of_an_element_that_is_no_reasoning_fails(index: int, com
 
 
 # The body as a whole
-
-
-STUB = Change(3, (b"content",), b'"stub"')
 
 
 @pytest.mark.parametrize("by", [-1, 1])

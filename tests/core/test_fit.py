@@ -601,3 +601,30 @@ def test_plan_fit_leaves_recent_results_too_short_for_a_preview_but_for_a_hard_l
     taken = take(made, limits(**told, hard_bytes=size - 2_000))
     assert kinds(taken) == [RECENT, RECENT]  # no more than the hard limit asks for
     assert "bytes left out here" not in taken.plan.cuts[0].replacement.decode()
+
+
+def test_plan_fit_of_reasoning_that_cannot_all_go_keeps_all_of_its_turn() -> None:
+    made = history("openai-chat").user("one").step("ok", thinking=words(2_000)).step("ok")
+    assert kinds(take(made, limits(soft_bytes=1_024, target_bytes=0))) == [REASONING]
+    made.items[1]["reasoning_details"] = [{"type": "reasoning.text", "text": words(500)}]
+    assert kinds(take(made, limits(soft_bytes=1_024, target_bytes=0))) == []
+
+
+@each_format
+def test_plan_fit_externalizes_what_comes_after_a_unit_that_is_open(format_name: str) -> None:
+    """Ensure that one open call blocks nothing but itself, on any step."""
+    made = history(format_name).user("go").call(("job", {})).user("and?").steps(3, 6_000)
+    told = limits(soft_bytes=1_024, target_bytes=0, externalize_bytes=5_000)
+    assert kinds(take(made, told, fresh=None)) == [EXTERNALIZE] * 3
+    made = history(format_name).user("go").call(("job", {})).user("and?")
+    for index in range(3):
+        made.step(words(600, index), "write", {"text": words(900, index)})
+    assert kinds(take(made, limits(soft_bytes=1_024, target_bytes=0))) == [RESULT, RESULT, ARGUMENTS, ARGUMENTS]
+
+
+@each_format
+def test_plan_fit_never_cuts_an_unsettled_unit_in_the_tail(format_name: str) -> None:
+    made = run(format_name, 3, 6_000)
+    told = limits(soft_bytes=1_024, target_bytes=0, hard_bytes=1, keep_unit_count=9)
+    held = take(made, told, receipts={(3, 0): receipt(3, EffectState.WAITING, 9)})
+    assert sorted(cuts_of(held)) == [(RECENT, 2), (RECENT, 6)]
