@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from fastpath import Edit, Scan, common_prefix, size, splice
+from fastpath import Edit, common_prefix, size, splice
 from sidecar.core.anchors import merge_anchors
 from sidecar.core.contract import Placed, check_finished, open_spans
 from sidecar.core.cuts import Built
@@ -45,6 +45,7 @@ from sidecar.engine.messages import (
 from sidecar.engine.reading import Reading, read_body
 from sidecar.engine.refs import Refs
 from sidecar.engine.session import Seen, Session
+from sidecar.engine.tools import Tools
 from sidecar.formats import adapter as adapter_of
 from sidecar.formats import detect
 from sidecar.formats.base import Adapter, Violation
@@ -94,7 +95,7 @@ class FitCall:
         projection, held = self._project(adapter)
         earlier = intake.known.sums if intake.known is not None and held else None
         self.sums = add_up(intake.units, intake.items, intake.parts, projection.saved, earlier, stable)
-        inject = self._read_back(adapter, intake.scan)
+        inject = self._read_back(intake.tools)
         base = len(given.body) - projection.saved_bytes + (len(inject.data) - inject.end + inject.start if inject else 0)
         self.cutter = Cutter(self)
         view = self.cutter.view(projection, self.sums, base, usage)
@@ -210,7 +211,7 @@ class FitCall:
         made = project(adapter, self.given.body, intake.items, matches, intake.numbers, session.records, session.record_count)
         return made, False
 
-    def _read_back(self, adapter: Adapter, scanned: Scan) -> Edit | None:
+    def _read_back(self, tools: Tools) -> Edit | None:
         """Whether a new stub could be followed (`can_cut`), and the edit that injects the tool."""
         self.can_cut = True
         self.injected = self.session.head.injected
@@ -219,14 +220,14 @@ class FitCall:
         if mode is ReadBack.NONE:
             self.can_cut = False
         elif mode is ReadBack.TOOL:
-            self.can_cut = self.read_tool.encode() in adapter.tool_names(scanned)
+            self.can_cut = self.read_tool.encode() in tools.names
             if not self.can_cut:
                 self.note("READ_BACK_TOOL_MISSING", f"the body does not declare {self.read_tool}: nothing new was taken out")
         elif mode is ReadBack.INJECT:
-            edit = adapter.inject_tool(scanned) if first or self.injected else None
+            edit = tools.injection if first or self.injected else None
             there = edit is not None and not edit.data
-            if edit is None and self.read_tool.encode() in adapter.tool_names(scanned) and not first and not self.injected:
-                edit = adapter.inject_tool(scanned)
+            if edit is None and self.read_tool.encode() in tools.names and not first and not self.injected:
+                edit = tools.injection
                 there = edit is not None and not edit.data
                 edit = edit if there else None
             if edit is None:
@@ -299,6 +300,7 @@ class FitCall:
         intake = self.intake
         return Seen(
             reading=intake.reading,
+            tools=intake.tools,
             matches=intake.matches_again(),
             numbers=intake.numbers,
             ranges=intake.ranges,

@@ -17,6 +17,7 @@ from sidecar.core.types import ItemMeta, JournalItem
 from sidecar.core.units import Grouped, Unit, group_units
 from sidecar.engine.reading import Reading, read_body
 from sidecar.engine.session import Seen, Session
+from sidecar.engine.tools import Tools
 from sidecar.formats.base import Adapter, Violation
 
 __all__ = ["LARGE_BYTES", "Intake", "take_in"]
@@ -30,6 +31,7 @@ class Intake(NamedTuple):
 
     adapter: Adapter
     reading: Reading
+    tools: Tools
     known: Seen | None  # the body before, where what was understood of it holds
     same_count: int  # leading items that are byte-equal in both, with the same matches
     alignment: Alignment
@@ -141,6 +143,7 @@ def take_in(session: Session, adapter: Adapter, body: bytes, branch: Sequence[in
     return Intake(
         adapter=adapter,
         reading=reading,
+        tools=Tools(adapter, scanned) if seen is None else seen.tools.of(adapter, scanned),
         known=known,
         same_count=reused,
         alignment=alignment,

@@ -31,6 +31,7 @@ from sidecar.core.types import (
 )
 from sidecar.core.units import Grouped
 from sidecar.engine.reading import ROW_BYTES, Reading
+from sidecar.engine.tools import Tools
 from sidecar.ports import SessionHead, SessionImage, Store
 
 __all__ = ["Session", "SessionCache", "Seen"]
@@ -43,6 +44,7 @@ class Seen(NamedTuple):
     """The body that came last, as it was understood. Nothing in it is mutated."""
 
     reading: Reading
+    tools: Tools
     matches: list[Matched]  # as its items would match if they came again
     numbers: list[int]
     ranges: Ranges  # the same, folded
