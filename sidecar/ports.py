@@ -42,7 +42,6 @@ class SessionHead(msgspec.Struct, frozen=True):
     revision: int = 0
     branch: tuple[tuple[int, int], ...] = ()  # half-open ranges of item numbers, in order of the history
     raw_bytes: int = 0  # of the items on the branch
-    format_start: int = 0  # first number of the current dialect's items: those of another dialect never match
     floor_bytes: int = 0  # size after the last cut that ended above its target; 0: none such
     create_ms: int = 0
     update_ms: int = 0

@@ -33,7 +33,7 @@ from sidecar.core.cuts import (
 from sidecar.core.limits import EARLY_MIN_SAVING_BYTES, Effective
 from sidecar.core.retirable import Sums, retirable
 from sidecar.core.types import Path, ReductionKind
-from sidecar.core.units import Call, Unit
+from sidecar.core.units import Call, Unit, current_reasoning
 from sidecar.formats.base import Adapter
 
 __all__ = ["Blocked", "FitPlan", "FitView", "blockers", "plan_fit", "tail_start"]
@@ -199,13 +199,7 @@ def _owner_part(view: FitView, candidate: Candidate) -> int:
 
 def _old_calls(view: FitView, first_tail: int) -> Iterator[list[Candidate]]:
     """Step 3: arguments, each by itself, and reasoning, a turn's together; oldest unit first."""
-    last_user = -1
-    if view.adapter.reasoning == "remove_before_last_user":
-        for at in range(len(view.items) - 1, -1, -1):
-            item = view.items[at]
-            if item.role == Role.USER and not _has_results(view, item):
-                last_user = at
-                break
+    current = current_reasoning(view.adapter.reasoning, view.items, view.parts)
     for unit in view.units[:first_tail]:
         if not unit.settled:
             continue
@@ -215,9 +209,7 @@ def _old_calls(view: FitView, first_tail: int) -> Iterator[list[Candidate]]:
             taken = view.taken.get(call.item, set())
             for candidate in argument_candidates(view.body, view.items, call, taken):
                 yield [candidate]
-        if not unit.reasoning or view.adapter.reasoning == "never" or any(view.pinned(call) for call in unit.calls):
-            continue
-        if view.adapter.reasoning == "remove_before_last_user" and unit.turn[-1] > last_user:
+        if not unit.reasoning or unit.turn[-1] >= current or any(view.pinned(call) for call in unit.calls):
             continue
         together = reasoning_candidates(view.adapter, view.body, view.items, view.parts, unit.reasoning)
         together = [c for c in together if c.path not in view.taken.get(c.item, set())]
@@ -263,6 +255,10 @@ def plan_fit(view: FitView) -> FitPlan:
     if view.can_cut and (for_hard or for_soft or early):
         least = limits.min_saving_bytes if for_soft else EARLY_MIN_SAVING_BYTES if early else 0
         pressure = _descend(view, first_tail, tail_item, size, target, least, for_hard, cuts)
+        if limits.hard_bytes is not None and for_hard:
+            over = size - sum(cut.saved_bytes for cut in pressure) - limits.hard_bytes
+            over -= _drop_previews(view, pressure, over)
+            size -= _drop_previews(view, cuts, over)
         saved = sum(cut.saved_bytes for cut in pressure)
         after = size - saved
         enough = (for_soft and saved >= limits.min_saving_bytes) or (early and saved >= EARLY_MIN_SAVING_BYTES)
@@ -279,6 +275,20 @@ def plan_fit(view: FitView) -> FitPlan:
             saved_at[cut.candidate.item] = saved_at.get(cut.candidate.item, 0) + cut.saved_bytes
         unit_count, range_bytes = retirable(view.units[:first_tail], view.items, view.parts, saved_at)
     return FitPlan(cuts, size, bool(pressure) and size > target, bool(pressure), unit_count, range_bytes)
+
+
+def _drop_previews(view: FitView, cuts: list[Built], over_bytes: int) -> int:
+    """Write stubs without their previews, in place, until that many bytes more are free. Returns how many are."""
+    freed = 0
+    for index, cut in enumerate(cuts):
+        if freed >= over_bytes:
+            break
+        if cut.candidate.kind in (ReductionKind.RECENT_RESULT, ReductionKind.EXTERNALIZE):
+            short = view.build(cut.candidate, False)
+            if short is not None and short.saved_bytes > cut.saved_bytes:
+                freed += short.saved_bytes - cut.saved_bytes
+                cuts[index] = short
+    return freed
 
 
 def _descend(

@@ -7,15 +7,21 @@ prefix often and can cost more than doing nothing; few, deep cuts are the cheape
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import msgspec
 
 from sidecar.core.errors import InvalidFieldError
 from sidecar.core.types import LimitsGiven, Preset
 
-__all__ = ["Effective", "check_given", "merge", "resolve"]
+__all__ = ["MOST", "Effective", "check_given", "merge", "resolve"]
 
 KIB = 1024
+MOST = 1 << 62
+"""No figure is larger: sums of two still go into the 64 bits of the wire and of the store."""
+
 SOFT_BYTES = 256 * KIB
+_KEPT = 256  # answers: the same few limits are asked for on each call
 COMPACT_MIN_SAVING_BYTES = 4096
 SUMMARY_BYTES = 6000
 EARLY_MIN_SAVING_BYTES = 4096
@@ -71,6 +77,7 @@ class Effective(msgspec.Struct, frozen=True):
         )
 
 
+@lru_cache(_KEPT)
 def merge(older: LimitsGiven, newer: LimitsGiven | None) -> LimitsGiven:
     """What is given now over what was given before. A preset given again keeps single limits that were given."""
     if newer is None:
@@ -103,10 +110,16 @@ def check_given(given: LimitsGiven) -> None:
             )
 
 
+def _in_bytes(tokens: int, bytes_per_token: float) -> int:
+    """Bytes of so many tokens. Cut to MOST: no body is as large."""
+    return int(min(tokens * bytes_per_token, MOST))
+
+
 def _share(share: tuple[int, int], of: int) -> int:
     return of * share[0] // share[1]
 
 
+@lru_cache(_KEPT)
 def resolve(given: LimitsGiven, bytes_per_token: float) -> Effective:
     """Limits in force, from all that was given (server, session, call, already merged).
 
@@ -118,10 +131,10 @@ def resolve(given: LimitsGiven, bytes_per_token: float) -> Effective:
         InvalidFieldError: WINDOW without window_tokens; target_bytes above soft_bytes.
     """
     preset = given.preset or Preset.BALANCED
-    window_bytes = None if given.window_tokens is None else int(given.window_tokens * bytes_per_token)
+    window_bytes = None if given.window_tokens is None else _in_bytes(given.window_tokens, bytes_per_token)
     hard = given.hard_bytes
     if given.window_tokens is not None and window_bytes is not None:
-        room = int(max(given.window_tokens - (given.reply_tokens or 0), 0) * bytes_per_token)
+        room = _in_bytes(max(given.window_tokens - (given.reply_tokens or 0), 0), bytes_per_token)
         hard = room if hard is None else min(hard, room)
 
     if preset is Preset.WINDOW:
@@ -168,7 +181,7 @@ def resolve(given: LimitsGiven, bytes_per_token: float) -> Effective:
         min_saving_bytes=over(given.min_saving_bytes, min_saving),
         externalize_bytes=over(given.externalize_bytes, externalize),
         keep_unit_count=over(given.keep_unit_count, keep_units),
-        keep_result_bytes=int(keep_tokens * bytes_per_token),
+        keep_result_bytes=_in_bytes(keep_tokens, bytes_per_token),
         compact_target_bytes=over(given.compact_target_bytes, compact_target),
         compact_min_saving_bytes=over(given.compact_min_saving_bytes, COMPACT_MIN_SAVING_BYTES),
         summary_bytes=over(given.summary_bytes, SUMMARY_BYTES),

@@ -73,7 +73,7 @@ def align(
     count: int,
     digest_of: Callable[[int], tuple[bytes, bytes]],
     taken: Sequence[Matched] = (),
-    floor: int = 0,
+    own: Callable[[int], bool] = lambda number: True,
     renewed: Callable[[int, int], bool] = lambda index, number: False,
 ) -> Alignment:
     """Align a body's items with a branch. O(items) but for repeats, which cost a binary search.
@@ -85,7 +85,7 @@ def align(
         digest_of: strict and loose digest of the body's item at an index; the loose one empty when it is the same. Called for
             items past `taken` only, at most once each.
         taken: leading items that are byte-equal to the leading items of the branch; their matches.
-        floor: items with smaller numbers never match.
+        own: whether an item off the branch is of the body's dialect; others never match.
         renewed: whether the body's item at an index is a new text of the branch's item of that number: a system item
             that carries the time, say. It takes that item's place, and the history goes on.
 
@@ -142,7 +142,7 @@ def align(
                 unmatched = 0
                 continue
             if renewed(index, number):
-                again = next((n for n in candidates if n >= floor and n not in used and n not in positions), -1)
+                again = next((n for n in candidates if n not in used and n not in positions and own(n)), -1)
                 new += again < 0
                 reused = reused or again >= 0
                 used.add(again)
@@ -152,7 +152,7 @@ def align(
             if diverged is None:
                 diverged = expected
         unmatched += 1
-        number = next((n for n in candidates if n >= floor and n not in used and n not in positions), -1)
+        number = next((n for n in candidates if n not in used and n not in positions and own(n)), -1)
         if number < 0:
             new += 1
             items.append(Matched(-1, 0))

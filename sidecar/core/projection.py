@@ -33,6 +33,8 @@ class Projection(NamedTuple):
     totals: Totals
     record_count: int  # of the session, when this was made
     item_count: int  # leading items of the body that hold all items with records
+    reasoning_end: int  # items from here on keep their reasoning, whatever their records say
+    reasoning_back: bool  # some do
 
     @property
     def saved_bytes(self) -> int:
@@ -48,6 +50,7 @@ def project(
     numbers: Sequence[int],
     records: Mapping[int, Sequence[Offload]],
     record_count: int,
+    reasoning_end: int,
 ) -> Projection:
     """Apply records to a body. O(items), and what each record costs.
 
@@ -59,14 +62,18 @@ def project(
         numbers: of each item.
         records: of the session, by number of the raw item, in order of commit.
         record_count: how many there are in all.
+        reasoning_end: reasoning of items from here on is current, and does not go.
     """
     applied: list[Applied] = []
+    reasoning_back = False
     taken: dict[int, set[Path]] = {}
     item_count = 0
     for at, number in enumerate(numbers):
         own = records.get(number)
         if own:
             count = matches[at].record_count
+            if at >= reasoning_end and any(record.kind is ReductionKind.REASONING for record in own[count:]):
+                own, reasoning_back = in_force(own, count), True
             applied.extend(apply_records(adapter, body, items[at].start, at, own, count)[0])
             taken[at] = _taken(own, removals(own, count))
             item_count = at + 1
@@ -77,10 +84,23 @@ def project(
             saved[each.item] = saved.get(each.item, 0) + each.edit.end - each.edit.start - len(each.edit.data)
             placed.append(Placed(each.edit, each.record.kind, each.item, True))
     placed.sort(key=lambda each: (each.edit.start, each.edit.end))
-    return Projection(applied, taken, saved, placed, totals_of(applied), record_count, item_count)
+    return Projection(applied, taken, saved, placed, totals_of(applied), record_count, item_count, reasoning_end, reasoning_back)
 
 
-def holds_for(earlier: Projection, same_count: int, numbers: Sequence[int], records: Collection[int], record_count: int) -> bool:
+def in_force(records: Sequence[Offload], record_count: int) -> list[Offload]:
+    """Records of an item whose reasoning is current: those that would take it out step aside."""
+    late = [record for record in records[record_count:] if record.kind is not ReductionKind.REASONING]
+    return [*records[:record_count], *late]
+
+
+def holds_for(
+    earlier: Projection,
+    same_count: int,
+    numbers: Sequence[int],
+    records: Collection[int],
+    record_count: int,
+    reasoning_end: int,
+) -> bool:
     """Whether the projection of an earlier body is that of this one. O(items after the first `same_count`).
 
     Args:
@@ -89,9 +109,13 @@ def holds_for(earlier: Projection, same_count: int, numbers: Sequence[int], reco
         numbers: of this body's items.
         records: numbers of items that have records.
         record_count: how many records the session has.
+        reasoning_end: of this body.
     """
+    all_old = not earlier.reasoning_back and reasoning_end >= earlier.item_count
+    same_reasoning = all_old or reasoning_end == earlier.reasoning_end
     return (
         earlier.record_count == record_count
+        and same_reasoning
         and earlier.item_count <= same_count
         and not (record_count and any(number in records for number in numbers[same_count:]))
     )
@@ -112,6 +136,8 @@ def _taken(records: Sequence[Offload], gone: Sequence[Path]) -> set[Path]:
     """Paths of replaced values as they stand in an item that lacks `gone`, in both spellings of a text."""
     taken: set[Path] = set()
     for record in records:
+        if not record.replacement and record.path in gone:
+            continue  # another element stands there now
         path = shift(record.path, gone)
         taken.add(path)
         if record.replacement[:1] == b'"':

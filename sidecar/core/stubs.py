@@ -125,6 +125,9 @@ def stub_text(facts: StubFacts, content: bytes = b"", *, with_preview: bool = Fa
         return f"{FENCE}: {media}{origin}, {size}, moved out; {_read_hint(facts)}]"
     asked = f" asked {quote(facts.asked, ASKED_BYTES)}" if facts.asked else ""
     outcome = "returned an error:" if facts.is_error else "returned"
-    what = "earlier read" if facts.came_from else name
-    line = f"{FENCE}: {what}{asked} {outcome} {size}, moved out; {_read_hint(facts)}]"
+    if facts.came_from:
+        # The size is that of what was read, a page perhaps, not of the artifact that the reader is sent to.
+        line = f"{FENCE}: an earlier read{asked} {outcome} {size} of it, moved out again; {_read_hint(facts)}]"
+    else:
+        line = f"{FENCE}: {name}{asked} {outcome} {size}, moved out; {_read_hint(facts)}]"
     return line + preview(content, HEAD_BYTES, TAIL_BYTES) if with_preview and content else line

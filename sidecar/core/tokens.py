@@ -7,6 +7,7 @@ byte a token for long unbroken runs (base64, minified data), a fixed charge for 
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from sidecar.core.types import UsageFigures
 
@@ -23,20 +24,16 @@ MEDIA_TOKENS = 1600
 _RUN = re.compile(rb"(?<![^\s\"\\])[^\s\"\\]{32,}")
 
 
-class Ratio:
+class Ratio(NamedTuple):
     """Bytes a token of one session, from what its provider reported. Not kept over a restart."""
 
-    __slots__ = ("body_bytes", "tokens")
+    body_bytes: int = 0
+    tokens: int = 0
 
-    def __init__(self) -> None:
-        """Nothing known yet."""
-        self.body_bytes = 0
-        self.tokens = 0
-
-    def learn(self, body_bytes: int, usage: UsageFigures) -> None:
-        """Take the provider's count for a body of that size."""
-        if usage.input_tokens is not None and usage.input_tokens > 0 and body_bytes > 0:
-            self.body_bytes, self.tokens = body_bytes, usage.input_tokens
+    def learned(self, body_bytes: int, usage: UsageFigures) -> Ratio:
+        """With the provider's count for a body of that size."""
+        known = usage.input_tokens is not None and usage.input_tokens > 0 and body_bytes > 0
+        return Ratio(body_bytes, usage.input_tokens or 0) if known else self
 
     @property
     def known(self) -> bool:

@@ -225,7 +225,7 @@ class ReceiptRecord(msgspec.Struct, frozen=True):
     detail: str = ""
     result: bytes = b""
     revision: int = 0  # of the session, when it was given
-    item_count: int = 0  # raw items on the branch when it was given: tells whether a result came after it
+    next_number: int = 0  # of raw items when it was given: a result in an item from there on came after it
 
 
 class PinKey(msgspec.Struct, frozen=True):
@@ -245,6 +245,7 @@ class ItemMeta(msgspec.Struct, frozen=True, array_like=True):
     size_bytes: int  # of those bytes
     closing: bool = False  # written by close_interrupted; a real result replaces it
     role: int = 0  # fastpath.Role
+    format: int = 0  # Format: equal values of two dialects are two items
 
 
 class JournalItem(msgspec.Struct, frozen=True):

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from fastpath import Item, Kind, Part, Role
 from sidecar.core.types import EffectState, ReceiptRecord
 
-__all__ = ["Call", "Grouped", "Unit", "build_units", "group_units", "mark_settled"]
+__all__ = ["Call", "Grouped", "Unit", "build_units", "current_reasoning", "group_units", "mark_settled"]
 
 
 class Call:
@@ -241,6 +241,24 @@ def _group(items: Sequence[Item], parts: Sequence[Part], since: int, units: list
     return Grouped(units, waiting.late, known)
 
 
+def current_reasoning(rule: str, items: Sequence[Item], parts: Sequence[Part]) -> int:
+    """Index of the first item whose reasoning may not go. O(items after it, parts of these).
+
+    Args:
+        rule: `Adapter.reasoning`. Where it goes with its element, only what stands before the last user item without results may.
+        items: of the body.
+        parts: of the body.
+    """
+    if rule != "remove_before_last_user":
+        return 0 if rule == "never" else len(items)
+    for at in range(len(items) - 1, -1, -1):
+        item = items[at]
+        own = range(item.first_part, item.first_part + item.part_count)
+        if item.role == Role.USER and all(parts[index].kind != Kind.RESULT for index in own):
+            return at
+    return 0
+
+
 def mark_settled(
     units: list[Unit],
     parts: Sequence[Part],
@@ -282,5 +300,5 @@ def _settled(
     if receipt is None or receipt.state in (EffectState.SETTLED, EffectState.FAILED):
         return True
     if receipt.state in (EffectState.NOT_STARTED, EffectState.PENDING):
-        return any(parts[index].item >= receipt.item_count for index in final)
+        return any(numbers[parts[index].item] >= receipt.next_number for index in final)
     return False

@@ -131,6 +131,8 @@ def commit(engine: Engine, session: Session, change: Change) -> tuple[bool, int]
             engine.reader.verify(key, artifact_id)
         session.exists = True
     if not session.settle_writes():
+        if session.trouble is not None:
+            raise session.trouble
         raise StoreFailedError("an earlier write of this session failed", hint="repeat the call")
     return not session.pending, head.revision
 

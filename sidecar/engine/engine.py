@@ -12,7 +12,7 @@ from sidecar.core.types import ArtifactRecord, SessionKey
 from sidecar.engine.answer import pressure
 from sidecar.engine.artifacts import ArtifactReader
 from sidecar.engine.config import EngineConfig
-from sidecar.engine.events import Event, EventKind, Events
+from sidecar.engine.events import Event, EventKind, Events, read_back_publisher
 from sidecar.engine.fit_call import FitCall
 from sidecar.engine.messages import FitInput, FitResult, Pressure, TokenBasis
 from sidecar.engine.session import SessionCache
@@ -23,6 +23,7 @@ from sidecar.ports import Clock, Store
 __all__ = ["Engine"]
 
 TRIES = 3
+MAX_TROUBLED = 10_000
 
 
 class Engine:
@@ -34,8 +35,10 @@ class Engine:
         self.clock = clock
         self.config = config
         self.sessions = SessionCache(store, config.cache_bytes)
-        self.reader = ArtifactReader(store)
         self.events = Events()
+        # One for all, proofs before a reply included: what was proven once is not proven again when it is read back.
+        self.reader = ArtifactReader(store, on_read=read_back_publisher(self.events, store, clock))
+        self._troubled: set[SessionKey] = set()
 
     def fit(self, given: FitInput) -> FitResult:
         """Measure a body and, under pressure, shrink it reversibly.
@@ -43,7 +46,7 @@ class Engine:
         Raises:
             TrimtabError: see the proto's Fit.
         """
-        retries = False
+        retries = given.key in self._troubled
         for _ in range(TRIES):
             session = self.sessions.get(given.key)
             with session.lock:
@@ -54,13 +57,24 @@ class Engine:
                     self.sessions.drop(session)
                     retries = True
                     continue
-                result = FitCall(self, session, given, retries=retries).run()
-                if given.dry_run and not session.exists:
-                    self.sessions.drop(session)
-                self.sessions.note_size(session)
+                try:
+                    result = FitCall(self, session, given, retries=retries).run()
+                finally:
+                    if not session.exists and not session.pending:
+                        self.sessions.drop(session)  # nothing of it was kept: a refused or dry call leaves no trace
+                    self.sessions.note_size(session)
+            self._note_trouble(given.key, result)
             self._tell(given, result)
             return result
         raise StoreFailedError("the session could not be brought in step with the store", hint="repeat the call")
+
+    def _note_trouble(self, key: SessionKey, result: FitResult) -> None:
+        """While the store refuses a session's writes, each of its calls waits for its own, so that each says so."""
+        if any(note.reason in ("STORE_FULL", "STORE_FAILED") for note in result.notes):
+            if len(self._troubled) < MAX_TROUBLED:
+                self._troubled.add(key)
+        elif key in self._troubled:
+            self._troubled.discard(key)
 
     def _tell(self, given: FitInput, result: FitResult) -> None:
         if given.dry_run:

@@ -137,7 +137,7 @@ def _new_reductions(call: FitCall, cuts: Sequence[Built]) -> list[tuple[int, Red
 
 
 def _tokens(call: FitCall, size_bytes: int, scanned: Scan) -> tuple[int | None, TokenBasis]:
-    ratio = call.session.ratio
+    ratio = call.ratio
     if ratio.known:
         return ratio.tokens_of(size_bytes), TokenBasis.CALIBRATED
     if call.limits.window_tokens is None and not call.limits.keep_result_bytes:

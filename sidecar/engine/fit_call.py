@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from sys import maxsize
 from typing import TYPE_CHECKING
 
-from fastpath import Edit, common_prefix, size, splice
+from fastpath import Edit, Role, common_prefix, size, splice
 from sidecar.core.anchors import merge_anchors
 from sidecar.core.contract import Placed, check_finished, open_spans
 from sidecar.core.cuts import Built
@@ -31,7 +32,7 @@ from sidecar.core.types import (
     ReductionKind,
     UsageFigures,
 )
-from sidecar.core.units import mark_settled
+from sidecar.core.units import current_reasoning, mark_settled
 from sidecar.engine.commit import Change, commit
 from sidecar.engine.fit_answer import answer
 from sidecar.engine.fit_change import change_of
@@ -81,22 +82,25 @@ class FitCall:
         changed_format = session.head.format not in (Format.UNSPECIFIED, adapter.format)
         if changed_format:
             self.note("FORMAT_CHANGED", f"the session was {session.head.format.name} before: this history is a branch of its own")
-        floor = len(session.metas) if changed_format else session.head.format_start
-        branch: Sequence[int] = () if changed_format else session.branch
-        intake = take_in(session, adapter, given.body, branch, floor)
-        self.intake, self.adapter, self.floor = intake, adapter, floor
+        intake = take_in(session, adapter, given.body, () if changed_format else session.branch)
+        self.intake, self.adapter, self.changed_format = intake, adapter, changed_format
         self.refs = Refs(intake.units, intake.numbers, intake.ranges)
         usage = self._usage(adapter)
         self.limits = self._limits(usage)
-        self._given_state(len(intake.items))
+        self._given_state(len(session.metas) + len(intake.new_items))
         self._faults(intake.violations)
         stable = self._settle()
         self._replaced()
         projection, held = self._project(adapter)
+        self.projection = projection
         earlier = intake.known.sums if intake.known is not None and held else None
         self.sums = add_up(intake.units, intake.items, intake.parts, projection.saved, earlier, stable)
         inject = self._read_back(intake.tools)
         base = len(given.body) - projection.saved_bytes + (len(inject.data) - inject.end + inject.start if inject else 0)
+        # What held a cut above its target may be gone: the next need not wait.
+        head = session.head
+        other_way = given.read_back not in (ReadBack.UNSPECIFIED, head.read_back)
+        self.retold = self.limits_given != head.limits or self.new_pins is not None or other_way
         self.cutter = Cutter(self)
         view = self.cutter.view(projection, self.sums, base, usage)
         plan = plan_fit(view)
@@ -137,24 +141,27 @@ class FitCall:
             self.read_tool = READ_BACK_TOOL_NAME if self.read_back is ReadBack.INJECT or not told else told
 
     def _limits(self, usage: UsageFigures | None) -> Effective:
+        """In force, by this session's token ratio. A repeated call brings its usage again: that is not learned twice."""
+        session = self.session
         merged = merge(self.engine.config.limits, self.limits_given)
-        ratio = self.session.ratio
-        if usage is not None and self.session.sent is not None:
-            ratio.learn(len(self.session.sent.scan.body), usage)
-        return resolve(merged, ratio.bytes_per_token())
+        self.usage, self.ratio = usage, session.ratio
+        repeated = session.seen is not None and usage == session.usage and session.seen.reading.scan.body == self.given.body
+        if usage is not None and session.sent is not None and not repeated:
+            self.ratio = session.ratio.learned(len(session.sent.scan.body), usage)
+        return resolve(merged, self.ratio.bytes_per_token())
 
     def _usage(self, adapter: Adapter) -> UsageFigures | None:
         if self.given.usage_json is not None:
             return adapter.usage(self.given.usage_json)
         return self.given.usage
 
-    def _given_state(self, item_count: int) -> None:
+    def _given_state(self, next_number: int) -> None:
         """Receipts, pins and anchors with this call's in."""
         given, session = self.given, self.session
         revision = session.head.revision + 1
         self.new_receipts: list[ReceiptRecord] = [
             receipt
-            for receipt in self.refs.receipts(given.receipts, revision, item_count)
+            for receipt in self.refs.receipts(given.receipts, revision, next_number)
             if not _same_receipt(session.receipts.get((receipt.call.number, receipt.call.call_index)), receipt)
         ]
         self.receipts = session.receipts
@@ -196,20 +203,25 @@ class FitCall:
 
     def _replaced(self) -> None:
         """Say so when this looks like another run under the same name."""
-        alignment = self.intake.alignment
-        if self.session.branch and self.intake.items and alignment.matched_count == 0:
-            self.note("HISTORY_REPLACED", "nothing of this body was in the session before; give each run a session_id of its own")
+        if not self.session.branch or self.intake.alignment.diverged_at is None:
+            return
+        items, matches = self.intake.items, self.intake.alignment.items
+        people = [at for at, item in enumerate(items) if item.role == Role.USER]
+        if people and all(matches[at].number < 0 for at in people):
+            self.note(
+                "HISTORY_REPLACED", "no user item of this body was in the session before; give each run a session_id of its own"
+            )
 
     def _project(self, adapter: Adapter) -> tuple[Projection, bool]:
         """Records at work in this body, and whether they are just those of the body before."""
         intake, session = self.intake, self.session
+        records, count, numbers = session.records, session.record_count, intake.numbers
+        current = current_reasoning(adapter.reasoning, intake.items, intake.parts) if session.reasoning_left else maxsize
         if intake.known is not None:
             earlier = intake.known.projection
-            if holds_for(earlier, intake.same_count, intake.numbers, session.records, session.record_count):
+            if holds_for(earlier, intake.same_count, numbers, records, count, current):
                 return earlier, True
-        matches = intake.alignment.items
-        made = project(adapter, self.given.body, intake.items, matches, intake.numbers, session.records, session.record_count)
-        return made, False
+        return project(adapter, self.given.body, intake.items, intake.alignment.items, numbers, records, count, current), False
 
     def _read_back(self, tools: Tools) -> Edit | None:
         """Whether a new stub could be followed (`can_cut`), and the edit that injects the tool."""
@@ -217,6 +229,8 @@ class FitCall:
         self.injected = self.session.head.injected
         mode = self.read_back
         first = not self.session.exists and not self.session.metas
+        # A tool that was added once stays: stubs in the body are read by it, and its going would break the cached prefix.
+        kept = tools.injection if self.injected and mode is not ReadBack.INJECT else None
         if mode is ReadBack.NONE:
             self.can_cut = False
         elif mode is ReadBack.TOOL:
@@ -239,7 +253,7 @@ class FitCall:
                 return None
             self.injected = self.injected or first
             return None if there else edit
-        return None
+        return kept if kept is not None and kept.data else None
 
     # The finished body ------------------------------------------------------------------------------------------------
 
@@ -282,6 +296,7 @@ class FitCall:
             session.seen = self._seen(projection, plan)
             session.sent = finished
             session.last_ms = self.now_ms
+            session.ratio, session.usage = self.ratio, self.usage
         totals = totals_of(applied) if plan.cuts else projection.totals
         inapplicable = projection.record_count - len(projection.applied)
         return answer(self, applied, totals, inapplicable, placed, view, plan, change, after, stable, durable, revision)
@@ -333,7 +348,7 @@ class FitCall:
             at = cut.candidate.item
             span = (cut.candidate.start, cut.candidate.end) if cut.replacement else spans[(at, cut.raw_path)]
             data = cut.replacement
-            if data[:1] == b"{":
+            if data[:1] in (b"{", b"["):
                 data = adapter.with_marker(data, self.given.body[span[0] : span[1]], self.engine.style_of(data))
             edit = Edit(span[0], span[1], data)
             settled = not any(start < edit.end and edit.start < end for start, end in held)

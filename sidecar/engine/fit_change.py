@@ -10,7 +10,7 @@ import msgspec
 from fastpath import Scan, canon
 from sidecar.core.cuts import Built
 from sidecar.core.fit import FitPlan
-from sidecar.core.types import ArtifactRecord, ArtifactSource, Offload, SentForm
+from sidecar.core.types import ArtifactRecord, ArtifactSource, Offload, ReductionKind, SentForm
 from sidecar.engine.answer import same_envelope
 from sidecar.engine.commit import Change
 from sidecar.engine.refs import shown
@@ -33,7 +33,7 @@ def change_of(call: FitCall, plan: FitPlan, after: Scan) -> Change:
     session, intake = call.session, call.intake
     head = session.head
     alignment = intake.alignment
-    branch_changed = bool(session.branch) and (alignment.diverged_at is not None or call.floor != head.format_start)
+    branch_changed = bool(session.branch) and (alignment.diverged_at is not None or call.changed_format)
     bumps = (
         bool(plan.cuts) or call.new_anchors is not None or bool(call.new_receipts) or call.new_pins is not None or branch_changed
     )
@@ -53,7 +53,6 @@ def change_of(call: FitCall, plan: FitPlan, after: Scan) -> Change:
         revision=revision,
         branch=intake.ranges,
         raw_bytes=intake.raw_bytes,
-        format_start=call.floor,
         floor_bytes=floor_bytes,
         create_ms=head.create_ms or call.now_ms,
     )
@@ -108,7 +107,10 @@ def _forms(call: FitCall, cuts: Sequence[Built], after: Scan) -> list[SentForm]:
     forms = []
     for at in sorted({cut.candidate.item for cut in cuts}):
         number = call.intake.numbers[at]
-        count = len(call.session.records.get(number, ())) + sum(1 for cut in cuts if cut.candidate.item == at)
+        known = call.session.records.get(number, [])
+        if at >= call.projection.reasoning_end and any(record.kind is ReductionKind.REASONING for record in known):
+            continue  # it goes out with a record stepping aside: no count of first records says that
+        count = len(known) + sum(1 for cut in cuts if cut.candidate.item == at)
         item = after.item(at)
         forms.append(form_of(number, count, *canon(after.body, item.start, item.end, call.adapter.grammar)))
     return forms

@@ -67,7 +67,7 @@ class Cutter:
             pinned,
             lambda call: self.tool_name(call) in self._own,
             cache_lost(usage, idle, fit.limits.cache_ttl_ms),
-            session.head.floor_bytes,
+            0 if fit.retold else session.head.floor_bytes,
             fit.can_cut,
             self._build,
             (sum(end - start for start, end in scanned.system), sum(end - start for start, end in scanned.tools)),

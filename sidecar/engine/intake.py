@@ -89,7 +89,7 @@ def large_spans(raw: bytes) -> tuple[tuple[int, int], ...]:
     return tuple((start + 1, end - 1) for start, end, _ in strings(raw, 0, len(raw), LARGE_BYTES))
 
 
-def take_in(session: Session, adapter: Adapter, body: bytes, branch: Sequence[int], floor: int) -> Intake:
+def take_in(session: Session, adapter: Adapter, body: bytes, branch: Sequence[int]) -> Intake:
     """Read a body and match it with a session.
 
     Args:
@@ -97,13 +97,12 @@ def take_in(session: Session, adapter: Adapter, body: bytes, branch: Sequence[in
         adapter: of the body's dialect.
         body: as it came.
         branch: numbers to match with: the session's, or none when the dialect changes.
-        floor: items with smaller numbers never match (they are of another dialect).
     """
     seen = session.seen if session.seen is not None and session.seen.reading.scan.grammar is adapter.grammar else None
     reading = read_body(body, adapter, None if seen is None else seen.reading)
     scanned, items, parts = reading.scan, reading.items, reading.parts
     # What was understood holds as long as no other call changed the session, and the branch is that body's.
-    known = seen if seen is not None and seen.revision == session.head.revision and floor != len(session.metas) else None
+    known = seen if seen is not None and seen.revision == session.head.revision and branch is session.branch else None
     reused = 0 if known is None else reading.reused
     taken = [] if known is None else known.matches[:reused]
     digests: dict[int, tuple[bytes, bytes]] = {}
@@ -117,7 +116,10 @@ def take_in(session: Session, adapter: Adapter, body: bytes, branch: Sequence[in
     def renewed(index: int, number: int) -> bool:
         return items[index].role == Role.SYSTEM == session.metas[number].role
 
-    alignment = align(session.known, branch, len(items), digest_of, taken, floor, renewed)
+    def own(number: int) -> bool:
+        return session.metas[number].format == adapter.format
+
+    alignment = align(session.known, branch, len(items), digest_of, taken, own, renewed)
     numbers = [] if known is None else known.numbers[:reused]
     new_items: list[JournalItem] = []
     new_at: list[int] = []
@@ -134,7 +136,7 @@ def take_in(session: Session, adapter: Adapter, body: bytes, branch: Sequence[in
         number = len(session.metas) + len(new_items)
         raw = _raw(scanned, adapter, item)
         strict, loose = digest_of(index)
-        meta = ItemMeta(number, strict, loose, crc32(raw), len(raw), role=item.role)
+        meta = ItemMeta(number, strict, loose, crc32(raw), len(raw), role=item.role, format=adapter.format)
         new_items.append(JournalItem(meta, raw, large_spans(raw)))
         new_at.append(index)
         raws[number] = raw

@@ -75,7 +75,7 @@ def _scan(body: bytes, adapter: Adapter, previous: Scan | None) -> Scan:
         if error.bound:
             details["bound"] = error.bound
         raise MalformedBodyError(
-            f"the body cannot be read as {adapter.name}: {error} at byte {error.offset_bytes}",
+            f"the body cannot be read as {adapter.name}: {error}",
             hint="send the complete request as it goes to the provider: one JSON object with its history",
             **details,
         ) from error

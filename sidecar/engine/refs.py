@@ -113,7 +113,7 @@ class Refs:
             return Source(number=self._numbers[ref.item_index])
         return Source(artifact_id=ref.artifact_id, note=ref.note)
 
-    def receipts(self, given: Sequence[ReceiptGiven], revision: int, item_count: int) -> list[ReceiptRecord]:
+    def receipts(self, given: Sequence[ReceiptGiven], revision: int, next_number: int) -> list[ReceiptRecord]:
         """Receipts with their calls found."""
         records = []
         for receipt in given:
@@ -121,7 +121,7 @@ class Refs:
                 raise InvalidFieldError("receipts.state is required", field="receipts.state")
             key = self.key_of(self.call(receipt.call))
             records.append(
-                ReceiptRecord(key, receipt.state, receipt.idempotency_key, receipt.detail, receipt.result, revision, item_count)
+                ReceiptRecord(key, receipt.state, receipt.idempotency_key, receipt.detail, receipt.result, revision, next_number)
             )
         return records
 

@@ -14,6 +14,7 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from sidecar.core.branch import Ranges, from_ranges
+from sidecar.core.errors import TrimtabError
 from sidecar.core.match import Known, Matched
 from sidecar.core.projection import Projection
 from sidecar.core.retirable import Sums
@@ -25,6 +26,7 @@ from sidecar.core.types import (
     Offload,
     PinKey,
     ReceiptRecord,
+    ReductionKind,
     SentForm,
     SessionKey,
     UsageFigures,
@@ -80,7 +82,9 @@ class Session:
         self.pending: list[tuple[Future[None], int]] = []  # with the next number after each
         self.seen: Seen | None = None
         self.sent: Reading | None = None  # body answered last
+        self.reasoning_left = False  # some record leaves reasoning out
         self.closing: set[int] = set()  # numbers of items that only close what a crash interrupted
+        self.trouble: TrimtabError | None = None  # why a queued batch failed
         self.ratio = Ratio()
         self.usage: UsageFigures | None = None
         self.last_ms = self.head.update_ms
@@ -106,6 +110,7 @@ class Session:
         """A record, in order of commit."""
         self.records.setdefault(record.number, []).append(record)
         self.record_count += 1
+        self.reasoning_left = self.reasoning_left or record.kind is ReductionKind.REASONING
 
     def set_branch(self, numbers: Sequence[int], same_count: int = 0) -> None:
         """The current branch; what stays of it keeps its history digests. `same_count` leading numbers are known to stay."""
@@ -141,7 +146,9 @@ class Session:
         """Forget queued batches that are flushed. False when one failed: the session must be dropped."""
         while self.pending and self.pending[0][0].done():
             future, next_number = self.pending[0]
-            if future.exception() is not None:
+            failure = future.exception()
+            if failure is not None:
+                self.trouble = failure if isinstance(failure, TrimtabError) else None
                 return False
             self.pending.pop(0)
             for number in [number for number in self.pending_raw if number < next_number]:
@@ -182,19 +189,25 @@ class SessionCache:
         self._lock = threading.Lock()
         self._sessions: OrderedDict[SessionKey, Session] = OrderedDict()
         self._sizes: dict[SessionKey, int] = {}
+        self._total_bytes = 0  # of these
+        self._forgotten = 0  # sessions deleted so far
 
     def get(self, key: SessionKey) -> Session:
         """The session, loaded when it is not in memory; a new one, not yet durable, when there is none."""
-        with self._lock:
-            session = self._sessions.get(key)
-            if session is not None:
+        while True:
+            with self._lock:
+                session = self._sessions.get(key)
+                if session is not None:
+                    self._sessions.move_to_end(key)
+                    return session
+                forgotten = self._forgotten
+            loaded = Session(key, self._store.load(key))
+            with self._lock:
+                if forgotten != self._forgotten:
+                    continue  # a session was deleted meanwhile, this one perhaps
+                session = self._sessions.setdefault(key, loaded)
                 self._sessions.move_to_end(key)
                 return session
-        loaded = Session(key, self._store.load(key))
-        with self._lock:
-            session = self._sessions.setdefault(key, loaded)
-            self._sessions.move_to_end(key)
-            return session
 
     def held(self, key: SessionKey | None = None) -> list[Session]:
         """The session of that key when it is in memory; all that are, without a key. Loads none."""
@@ -214,29 +227,33 @@ class SessionCache:
         with self._lock:
             if self._sessions.get(session.key) is session:
                 del self._sessions[session.key]
-                self._sizes.pop(session.key, None)
+                self._total_bytes -= self._sizes.pop(session.key, 0)
 
     def forget(self, key: SessionKey) -> None:
         """As `drop`, by key: the session was deleted."""
         with self._lock:
+            self._forgotten += 1
             self._sessions.pop(key, None)
-            self._sizes.pop(key, None)
+            self._total_bytes -= self._sizes.pop(key, 0)
 
     def note_size(self, session: Session) -> None:
         """Called after a use, under the session's lock: evicts others until all fit."""
         with self._lock:
             if self._sessions.get(session.key) is not session:
                 return
-            self._sizes[session.key] = session.memory_bytes()
-            total = sum(self._sizes.values())
-            for key in list(self._sessions):
-                if total <= self._limit_bytes:
+            size = session.memory_bytes()
+            self._total_bytes += size - self._sizes.get(session.key, 0)
+            self._sizes[session.key] = size
+            for key in list(self._sessions) if self._total_bytes > self._limit_bytes else ():
+                if self._total_bytes <= self._limit_bytes:
                     return
                 other = self._sessions[key]
-                if other is session or other.pending or not other.lock.acquire(blocking=False):
+                if other is session or not other.lock.acquire(blocking=False):
                     continue
                 try:
-                    total -= self._sizes.pop(key, 0)
+                    if other.settle_writes() and other.pending:
+                        continue
+                    self._total_bytes -= self._sizes.pop(key, 0)
                     del self._sessions[key]
                 finally:
                     other.lock.release()
@@ -244,4 +261,4 @@ class SessionCache:
     def stats(self) -> tuple[int, int]:
         """Sessions in memory, and their bytes."""
         with self._lock:
-            return len(self._sessions), sum(self._sizes.values())
+            return len(self._sessions), self._total_bytes

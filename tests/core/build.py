@@ -58,8 +58,8 @@ def units_of(adapter: Adapter, items: Sequence[Any]) -> tuple[list[Unit], Scan]:
     return build_units(scanned.items(), scanned.parts(), lambda a, b: decode_at(scanned.body, a, b)), scanned
 
 
-def receipt(item: int, state: EffectState, item_count: int = 0, call_index: int = 0) -> ReceiptRecord:
-    return ReceiptRecord(CallKey(item, call_index), state, item_count=item_count)
+def receipt(item: int, state: EffectState, next_number: int = 0, call_index: int = 0) -> ReceiptRecord:
+    return ReceiptRecord(CallKey(item, call_index), state, next_number=next_number)
 
 
 def limits(**given: Any) -> Effective:

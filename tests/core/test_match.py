@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -30,9 +30,15 @@ def never(index: int, number: int) -> bool:
     return False
 
 
-def match(known: Known, branch: Sequence[int], body: str, *, taken: Sequence[Matched] = (), floor: int = 0) -> Alignment:
+def anything(number: int) -> bool:
+    return True
+
+
+def match(
+    known: Known, branch: Sequence[int], body: str, *, taken: Sequence[Matched] = (), own: Callable[[int], bool] = anything
+) -> Alignment:
     letters = body.split()
-    return align(known, branch, len(letters), lambda index: form(letters[index]), taken, floor, never)
+    return align(known, branch, len(letters), lambda index: form(letters[index]), taken, own, never)
 
 
 def numbers(alignment: Alignment) -> list[int]:
@@ -123,9 +129,9 @@ def test_align_of_equal_items_off_the_branch_takes_each_once() -> None:
     assert numbers(match(known, [0, 3], "a b b b c")) == [0, 1, 2, -1, 3]
 
 
-def test_align_of_items_before_the_floor_never_matches_them() -> None:
+def test_align_of_items_of_another_dialect_never_matches_them() -> None:
     known = session("a b c")
-    found = match(known, [], "a b c", floor=2)
+    found = match(known, [], "a b c", own=lambda number: number >= 2)
     assert (numbers(found), found.numbers_reused) == ([-1, -1, 2], True)
 
 
@@ -149,7 +155,13 @@ def renew(known: Known, branch: Sequence[int], body: str, systems: set[int]) -> 
     """Items at these indices, and the branch's numbers of the same value, are system items."""
     letters = body.split()
     return align(
-        known, branch, len(letters), lambda i: form(letters[i]), (), 0, lambda i, number: i in systems and number in systems
+        known,
+        branch,
+        len(letters),
+        lambda i: form(letters[i]),
+        (),
+        anything,
+        lambda i, number: i in systems and number in systems,
     )
 
 
@@ -179,7 +191,7 @@ def test_align_of_taken_items_asks_for_no_digest_of_them() -> None:
         asked.append(index)
         return form("abcd"[index])
 
-    found = align(known, [0, 1, 2], 4, digest_of, [Matched(0, 0), Matched(1, 0)], 0, never)
+    found = align(known, [0, 1, 2], 4, digest_of, [Matched(0, 0), Matched(1, 0)], anything, never)
     assert (numbers(found), asked) == ([0, 1, 2, -1], [2, 3])
 
 
@@ -231,7 +243,7 @@ def test_align_of_any_body_equals_the_naive_rule(
     made: tuple[Known, list[dict[bytes, int]], list[int]], body: list[bytes]
 ) -> None:
     known, forms, branch = made
-    found = align(known, branch, len(body), lambda index: (body[index], b""), (), 0, never)
+    found = align(known, branch, len(body), lambda index: (body[index], b""), (), anything, never)
     items, diverged = naive(forms, branch, body)
     assert found.items == items
     assert found.diverged_at == diverged
@@ -248,9 +260,9 @@ def test_align_of_any_taken_front_changes_nothing(
 ) -> None:
     known, forms, branch = made
     body = [next(iter(forms[number])) for number in branch] + more
-    whole = align(known, branch, len(body), lambda index: (body[index], b""), (), 0, never)
+    whole = align(known, branch, len(body), lambda index: (body[index], b""), (), anything, never)
     for size in range(len(branch) + 1):
-        assert align(known, branch, len(body), lambda index: (body[index], b""), whole.items[:size], 0, never) == whole
+        assert align(known, branch, len(body), lambda index: (body[index], b""), whole.items[:size], anything, never) == whole
 
 
 def test_align_of_a_long_history_that_dropped_its_oldest_is_linear() -> None:
@@ -265,7 +277,7 @@ def test_align_of_a_long_history_that_dropped_its_oldest_is_linear() -> None:
         calls += 1
         return body[index], b""
 
-    found = align(known, range(20_000), len(body), digest_of, (), 0, never)
+    found = align(known, range(20_000), len(body), digest_of, (), anything, never)
     assert (found.diverged_at, found.new_count, calls) == (0, 0, len(body))
 
 

@@ -140,16 +140,16 @@ def test_ratio_without_usage_is_unknown_and_low() -> None:
 @pytest.mark.parametrize("usage", [UsageFigures(), UsageFigures(input_tokens=0), UsageFigures(output_tokens=9)])
 def test_ratio_of_a_count_that_was_not_measured_stays_unknown(usage: UsageFigures) -> None:
     ratio = Ratio()
-    ratio.learn(10_000, usage)
+    ratio = ratio.learned(10_000, usage)
     assert not ratio.known
-    ratio.learn(10_000, UsageFigures(input_tokens=2_500))
-    ratio.learn(20_000, usage)
+    ratio = ratio.learned(10_000, UsageFigures(input_tokens=2_500))
+    ratio = ratio.learned(20_000, usage)
     assert ratio.tokens_of(10_000) == 2_500
 
 
 def test_ratio_of_a_reported_count_carries_it_forward() -> None:
     ratio = Ratio()
-    ratio.learn(10_000, UsageFigures(input_tokens=2_500))
+    ratio = ratio.learned(10_000, UsageFigures(input_tokens=2_500))
     assert ratio.known
     assert ratio.bytes_per_token() == 4.0
     assert [ratio.tokens_of(size) for size in (10_000, 14_000, 6_000)] == [2_500, 3_500, 1_500]
@@ -157,15 +157,15 @@ def test_ratio_of_a_reported_count_carries_it_forward() -> None:
 
 def test_ratio_of_the_newest_count_holds() -> None:
     ratio = Ratio()
-    ratio.learn(10_000, UsageFigures(input_tokens=2_500))
-    ratio.learn(30_000, UsageFigures(input_tokens=10_000))
+    ratio = ratio.learned(10_000, UsageFigures(input_tokens=2_500))
+    ratio = ratio.learned(30_000, UsageFigures(input_tokens=10_000))
     assert ratio.tokens_of(30_000) == 10_000
     assert ratio.bytes_per_token() == 3.0
 
 
 def test_ratio_is_never_under_half_a_byte() -> None:
     ratio = Ratio()
-    ratio.learn(10, UsageFigures(input_tokens=10_000))
+    ratio = ratio.learned(10, UsageFigures(input_tokens=10_000))
     assert ratio.bytes_per_token() == 0.5
 
 

@@ -51,7 +51,7 @@ def test_fit_preview_of_a_list_adopted_is_not_cut_again(sidecar: Sidecar, format
     assert agent.count == 1
     known = len(run.items)
     run.steps(4, 300)
-    again = agent.fit(adopted(sent, run.items[known:]), raw=run.body(), limits=ALL)
+    again = agent.fit(adopted(sent, run.items[known:]), raw=run.body(), limits=ALL, respelled=True)
     assert json.loads(agent.fit(run.body(), limits=ALL)) == json.loads(again)
 
 
