@@ -136,7 +136,7 @@ def change_history(run: History, change: tuple[Any, ...], index: int, sent: byte
     elif kind == "cut short":
         del items[max(len(items) - value, 1) :]
     elif kind == "edit":
-        items[value % len(items)] = {"role": "user", "content": f"edited {index}"}
+        items[value % len(items)] = {"role": "user", "content": [{"type": "text", "text": f"edited {index}"}]}
     elif kind == "move" and len(items) > 2:
         items.insert(value % len(items), items.pop())
 
