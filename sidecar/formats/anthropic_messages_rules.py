@@ -46,7 +46,6 @@ from sidecar.formats.rules import (
     show,
     text_is_blank,
 )
-from sidecar.formats.tools import last_member
 from sidecar.formats.values import string_at
 
 __all__ = ["LOCAL_RULES", "WHOLE_RULES"]
@@ -267,7 +266,8 @@ def check_thinking(history: History) -> Iterator[Violation]:
     https://github.com/anomalyco/opencode/issues/3077 ("a final `assistant` message must start with a thinking block (preceeding
     the lastmost set of `tool_use` and `tool_result` blocks)"); platform.claude.com, "Adaptive thinking".
     """
-    if string_at(last_member(history.scan, b"thinking") or b"{}", b"type") != b"enabled":
+    thinking = history.member(b"thinking")
+    if not thinking or string_at(thinking, b"type") != b"enabled":
         return
     begin = history.asked[-1] + 1 if history.asked else 0
     first = next((index for index in range(begin, len(history.roles)) if history.roles[index] == ASSISTANT), None)
@@ -285,7 +285,7 @@ def check_markers(history: History) -> Iterator[Violation]:
     Source: https://github.com/continuedev/continue/pull/6937 ("A maximum of 4 blocks with cache_control may be provided");
     platform.claude.com, "Prompt caching", on automatic caching.
     """
-    count = history.scan.marker_count + (last_member(history.scan, b"cache_control")[:1] == b"{")
+    count = history.scan.marker_count + (history.member(b"cache_control")[:1] == b"{")
     if count > MAX_MARKER_COUNT:
         yield Violation(MARKERS_TOO_MANY, -1, 0, f"{count} cache markers, at most {MAX_MARKER_COUNT} are allowed")
 

@@ -107,13 +107,14 @@ USER = int(Role.USER)
 class History:
     """A scanned body, with what several rules ask for. Parts that stand in other parts are in `parts` only."""
 
-    __slots__ = ("asked", "body", "calls", "items", "parts", "results", "roles", "scan", "server", "since", "texts")
+    __slots__ = ("_spans", "asked", "body", "calls", "items", "parts", "results", "roles", "scan", "server", "since", "texts")
 
     def __init__(self, scan: Scan, rows: Rows | None = None, earlier: Judged | None = None, since: int = 0) -> None:
         """See `Adapter.judge`. `rows` are not changed."""
         self.scan = scan
         self.body = scan.body
         self.items, self.parts = rows or (scan.items(), scan.parts())
+        self._spans: dict[bytes, tuple[int, int]] | None = None  # of root members
         self.since = since  # local rules look no further back
         self.calls: list[Part] = []  # these three of items from `since` on
         self.results: list[Part] = []
@@ -140,6 +141,13 @@ class History:
             self.roles.append(role)
             if role == USER and index not in answered:
                 self.asked.append(index)
+
+    def member(self, key: bytes) -> bytes:
+        """Value of a root member, the last of that name; empty when there is none."""
+        if self._spans is None:
+            self._spans = {found.key: (found.start, found.end) for found in self.scan.members}
+        span = self._spans.get(key)
+        return b"" if span is None else self.body[span[0] : span[1]]
 
     def indices(self) -> range:
         """Items that local rules judge."""
