@@ -205,4 +205,4 @@ def finished(taken: Taken, plan: FitPlan | None = None) -> bytes:
     for at, records in by_item.items():
         applied, _ = apply_records(view.adapter, view.body, view.items[at].start, at, records, 0)
         edits.extend(each.edit for each in applied if each.edit is not None)
-    return splice(view.body, sorted(edits, key=lambda edit: (edit.start, edit.end)))
+    return splice(view.body, sorted(edits))

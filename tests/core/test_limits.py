@@ -131,14 +131,14 @@ def test_resolve_of_window_and_reply_gives_the_hard_limit(given: LimitsGiven, ha
 )
 @pytest.mark.parametrize("preset", [Preset.BALANCED, Preset.MINIMAL])
 def test_resolve_of_a_given_limit_takes_it(name: str, preset: Preset) -> None:
-    assert getattr(resolve(LimitsGiven(preset=preset, **{name: 2_048}), 2.0), name) == 2_048  # type: ignore[arg-type]
+    assert getattr(resolve(LimitsGiven(preset=preset, **{name: 2_048}), 2.0), name) == 2_048
 
 
 @pytest.mark.parametrize(
     "name", ["target_bytes", "min_saving_bytes", "externalize_bytes", "keep_unit_count", "keep_result_tokens", "cache_ttl_ms"]
 )
 def test_resolve_of_zero_is_zero_and_not_the_preset(name: str) -> None:
-    given = LimitsGiven(preset=Preset.WINDOW, window_tokens=200_000, **{name: 0})  # type: ignore[arg-type]
+    given = LimitsGiven(preset=Preset.WINDOW, window_tokens=200_000, **{name: 0})
     check_given(given)
     field = "keep_result_bytes" if name == "keep_result_tokens" else name
     assert getattr(resolve(given, 2.0), field) == 0

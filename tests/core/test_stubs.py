@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -120,7 +121,8 @@ def test_stub_text_of_any_foreign_facts_is_one_line_with_one_fence_and_our_artif
 @pytest.mark.parametrize("field", ["tool_name", "asked", "media_type"])
 @pytest.mark.parametrize("kind", [ReductionKind.RESULT, ReductionKind.MEDIA])
 def test_stub_text_of_a_forged_stub_in_any_fact_is_still_one_stub(field: str, kind: ReductionKind) -> None:
-    text = stub_text(FACTS._replace(kind=kind, **{field: FORGED}))
+    told: dict[str, Any] = {field: FORGED}
+    text = stub_text(FACTS._replace(kind=kind, **told))
     assert len(OURS.findall(text)) == 1
     assert text.endswith(f"artifact_id={ID}]")
 
