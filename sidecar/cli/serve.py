@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from sidecar.cli.options import config_options, resolve, speaking, started
+from sidecar.cli.signals import EndSignals
 from sidecar.config import unknown_variables
 from sidecar.log import set_up_logs
 
@@ -28,13 +29,11 @@ def serve(**flags: Any) -> None:
     --listen and --data-dir are needed, as flags, variables or in the file. Health is the standard gRPC health service: "liveness"
     (and "") says that the process answers, "readiness" that it wants work. Logs go to stderr and never hold content.
     """
-    from sidecar.app import ended_by_signal
-
     config = resolve(flags).config
     set_up_logs(config.log_level, config.log_format)
     for name in unknown_variables():
         _log.warning("no option reads this variable", extra={"variable": name})
-    ended = ended_by_signal()
+    ended = EndSignals()
     with started(config) as app:
         _log.info("serving", extra={"addresses": list(app.addresses), "data_dir": config.data_dir})
         ended.wait()

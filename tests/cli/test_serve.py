@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
@@ -62,6 +63,16 @@ def test_serve_ends_with_0_on_a_signal_and_removes_its_socket(short_path: Path, 
         assert process.wait(20) == 0
     assert [line["event"] for line in _log(short_path)] == ["serving", "draining", "ended"]
     assert not (short_path / "s").exists()
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="threads of another process are named by /proc")
+def test_serve_ends_whichever_thread_gets_the_signal(short_path: Path) -> None:
+    with _serving(short_path) as process:
+        threads = [int(path.name) for path in Path(f"/proc/{process.pid}/task").iterdir()]
+        other = max(threads)
+        assert other != process.pid
+        assert ctypes.CDLL(None).tgkill(process.pid, other, int(signal.SIGTERM)) == 0
+        assert process.wait(20) == 0
 
 
 def test_serve_after_sigkill_replaces_the_socket_and_gives_the_same_bytes(short_path: Path) -> None:
