@@ -96,7 +96,7 @@ def preview(content: bytes, head_bytes: int, tail_bytes: int) -> str:
         if cut - 1 + need > len(head):
             head = head[: cut - 1]
     omitted = len(content) - len(head) - len(tail)
-    texts = [_printable(piece.decode("utf-8", "replace")) for piece in (head, tail)]
+    texts = [_printable(piece.decode("utf-8", "replace").replace("\r\n", "\n")) for piece in (head, tail)]
     return f"\n{texts[0].rstrip()}\n[… {omitted} bytes left out here …]\n{texts[1].strip()}"
 
 

@@ -230,3 +230,9 @@ def test_build_of_any_result_writes_no_stub_that_is_not_smaller(format_name: str
         cuts = take(run, effective, fresh=None).plan.cuts
         assert [cut.saved_bytes > 0 for cut in cuts] == [True]
         assert all(len(cut.replacement) < cut.candidate.end - cut.candidate.start for cut in cuts)
+
+
+def test_preview_of_lines_that_end_with_crlf_shows_no_replacement_character() -> None:
+    shown = preview(b"first line\r\nsecond line\r\n" * 300, 1536, 512)
+    assert "first line\nsecond line\n" in shown
+    assert "\ufffd" not in shown
