@@ -235,4 +235,4 @@ class AnthropicMessages(Adapter):
         read = figures.first(("cache_read_input_tokens",))
         written = figures.first(("cache_creation_input_tokens",))
         total = None if fresh is None else fresh + (read or 0) + (written or 0)
-        return UsageFigures(input_tokens=total, cached_input_tokens=read, output_tokens=figures.first(("output_tokens",)))
+        return figures.told(total, read, figures.first(("output_tokens",)))

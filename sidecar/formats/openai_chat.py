@@ -257,7 +257,7 @@ class OpenAIChat(Adapter):
         missed = figures.first(("prompt_cache_miss_tokens",))
         if total is None and missed is not None and cached is not None:
             total = missed + cached
-        return UsageFigures(input_tokens=total, cached_input_tokens=cached, output_tokens=figures.first(("completion_tokens",)))
+        return figures.told(total, cached, figures.first(("completion_tokens",)))
 
 
 def _arguments(given: bytes) -> bytes | None:

@@ -19,6 +19,7 @@ from sidecar.engine.messages import (
     SourceRef,
     WorkGiven,
 )
+from sidecar.formats.usage import MOST_TOKENS
 from sidecar.rpc.mapping import (
     decode_call,
     decode_enum,
@@ -183,11 +184,12 @@ def _decode_usage(request: context_pb2.FitRequest) -> tuple[UsageFigures | None,
     if which is None:
         return None, None
     usage = request.previous_usage
-    figures = {
-        name: not_negative(getattr(usage, name), f"previous_usage.{name}")
-        for name in ("input_tokens", "cached_input_tokens", "output_tokens")
-        if usage.HasField(name)
-    }
+    figures: dict[str, int] = {}
+    for name in ("input_tokens", "cached_input_tokens", "output_tokens"):
+        if usage.HasField(name):
+            field = f"previous_usage.{name}"
+            figures[name] = not_negative(getattr(usage, name), field)
+            require(figures[name] <= MOST_TOKENS, field, f"must be at most {MOST_TOKENS}")
     return UsageFigures(**figures), None
 
 
