@@ -23,7 +23,9 @@ from store.layout import FORMAT_VERSION, KEY_CLEAN, KEY_FORMAT, MAGIC
 from store.reserve import Reserve, allocate
 from store.trouble import translated
 
-__all__ = ["DEFAULT_MAP_BYTES", "Env"]
+__all__ = ["DEFAULT_MAP_BYTES", "Env", "is_at"]
+
+DATA_FILE = "data.mdb"
 
 DEFAULT_MAP_BYTES = 1 << 40  # sparse: a 1 TiB map opens in 0.5 ms with a 12 KB file
 LEAST_MAP_BYTES = 1 << 24
@@ -110,7 +112,7 @@ class Env:
     def _open_once(self, map_bytes: int) -> lmdb.Environment:
         # Made here, so that no umask has a say, and never opened again: to close a file gives up LMDB's locks on it. The table of
         # readers is a map: on a full disk, the first touch of a page of it that has no block would end the process.
-        _own_file(self.folder / "data.mdb", 0)
+        _own_file(self.folder / DATA_FILE, 0)
         _own_file(self.folder / "lock.mdb", LOCK_BYTES)
         try:
             env = lmdb.open(
@@ -126,7 +128,8 @@ class Env:
         env.reader_check()
         # A copy that was cut short: missing pages must read as zeros, for a map past the end of its file ends the process.
         size = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
-        data = self.folder / "data.mdb"
+        self._file_id = self._find_file()
+        data = self.folder / DATA_FILE
         if data.stat().st_size < size:
             os.truncate(data, size)
         return env
@@ -189,12 +192,32 @@ class Env:
             self._given_up = self._paused = True
             self._readers.wait_for(lambda: not self._running)
             try:
+                self.check_in_place()
                 self._lmdb.close()
                 self._lmdb = self._open_once(self.map_bytes)
                 self._given_up = False
             finally:
                 self._paused = False
                 self._readers.notify_all()
+
+    def check_in_place(self) -> None:
+        """The data file is still the one that is open. One that was deleted takes writes and flushes, and ends with the process.
+
+        Raises:
+            StoreFailedError: it is not.
+        """
+        if self._find_file() != self._file_id:
+            raise StoreFailedError(
+                "the data folder was deleted or replaced under the running server: what is written now would be lost",
+                hint="put the folder in its place and start again; until then, what was kept can still be read",
+            )
+
+    def _find_file(self) -> tuple[int, int] | None:
+        try:
+            found = os.stat(self.folder / DATA_FILE)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return found.st_dev, found.st_ino
 
     def room_bytes(self, txn: lmdb.Transaction[memoryview]) -> int:
         """What the map has left for a transaction that has come so far, less what removals need.
@@ -208,9 +231,12 @@ class Env:
 
     def is_full(self, needed_bytes: int) -> bool:
         """The file cannot grow by so much: tells a short write on a full disk, which LMDB reports as EIO, from a broken disk."""
-        room = os.statvfs(self.folder)
+        try:
+            room = os.statvfs(self.folder)
+            size = (self.folder / DATA_FILE).stat().st_size
+        except OSError:  # gone, which is told elsewhere
+            return False
         limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
-        size = (self.folder / "data.mdb").stat().st_size
         within_limit = limit == resource.RLIM_INFINITY or size + needed_bytes <= limit
         return room.f_bavail * room.f_frsize < needed_bytes or not within_limit
 
@@ -254,6 +280,11 @@ class Env:
             self._running -= 1
             if not self._running:
                 self._readers.notify_all()
+
+
+def is_at(path: str | os.PathLike[str]) -> bool:
+    """The folder holds a data file."""
+    return Path(path, DATA_FILE).exists()
 
 
 def _own_folder(folder: Path) -> bool:

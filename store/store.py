@@ -14,7 +14,7 @@ from sidecar.ports import Batch, Clock, SessionImage, SessionSummary, StoreStats
 from store import codec, sessions
 from store.check import check
 from store.codec import unseal
-from store.env import DEFAULT_MAP_BYTES, Env
+from store.env import DEFAULT_MAP_BYTES, Env, is_at
 from store.journal import read_range
 from store.layout import Family, blob_key
 from store.records import find_handle, name_key, read_head
@@ -77,6 +77,11 @@ class LmdbStore:
         self.folder_is_shared = self._env.folder_is_shared
         self.volatile = self._env.volatile
         _open_stores.add(self)
+
+    @staticmethod
+    def is_at(path: str | os.PathLike[str]) -> bool:
+        """The folder holds a store's data file. Nothing is opened or made."""
+        return is_at(path)
 
     def load(self, key: SessionKey) -> SessionImage | None:
         """Read a session as it is durable. None when there is none."""

@@ -200,10 +200,12 @@ class Writer:
                 spoiled = ends is None
                 if ends is not None and any(err is None for err in ends):
                     failpoints.hit("before_commit")
+                    self._env.check_in_place()
                     txn.commit()
                 else:
                     txn.abort()
             failpoints.hit("after_commit")
+            self._env.check_in_place()  # else the flush was of a file that ends with this process
         except Exception as err:
             return [self._failure(err, WRITE, sum(job.size_bytes for job in jobs))] * len(jobs)
         if not spoiled and ends is not None:
