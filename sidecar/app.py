@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import logging
 import platform
-import signal
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
@@ -13,13 +11,11 @@ from types import TracebackType
 from typing import Self
 
 import fastpath
-from sidecar.config import Config, ConfigError
+from sidecar.config import Config, ConfigError, given_limits
 from sidecar.core.errors import TrimtabError
-from sidecar.core.types import LimitsGiven, Preset, ReadBack
-from sidecar.engine.artifacts import ArtifactReader
+from sidecar.core.types import ReadBack
 from sidecar.engine.config import EngineConfig
 from sidecar.engine.engine import Engine
-from sidecar.engine.events import read_back_publisher
 from sidecar.malloc import raise_malloc_thresholds
 from sidecar.ports import Clock
 from sidecar.rpc.artifact_service import ArtifactServicer
@@ -31,7 +27,16 @@ from sidecar.version import VERSION
 from store import LmdbStore
 from trimtab.v1 import artifact_pb2_grpc, context_pb2_grpc, session_pb2_grpc
 
-__all__ = ["STARTUP_ERRORS", "App", "SystemClock", "check_store", "ended_by_signal", "engine_config", "open_app", "versions"]
+__all__ = [
+    "STARTUP_ERRORS",
+    "App",
+    "SystemClock",
+    "check_store",
+    "engine_config",
+    "is_store",
+    "open_app",
+    "versions",
+]
 
 STARTUP_ERRORS = (ConfigError, ListenError, TrimtabError)
 """What keeps a sidecar from starting and says why: for a message, not a trace."""
@@ -68,7 +73,7 @@ class App:
         self.store = _open_store(config, clock)
         try:
             self.engine = Engine(self.store, clock, engine_config(config))
-            self._server = self._make_server(clock)
+            self._server = self._make_server()
         except BaseException:
             self.store.close()
             raise
@@ -104,12 +109,11 @@ class App:
         """Close it."""
         self.close()
 
-    def _make_server(self, clock: Clock) -> Server:
+    def _make_server(self) -> Server:
         config, engine = self.config, self.engine
-        reader = ArtifactReader(self.store, on_read=read_back_publisher(engine.events, self.store, clock))
         services = (
-            (context_pb2_grpc.add_ContextServiceServicer_to_server, ContextServicer(engine, reader, self.store)),
-            (artifact_pb2_grpc.add_ArtifactServiceServicer_to_server, ArtifactServicer(reader, self.store)),
+            (context_pb2_grpc.add_ContextServiceServicer_to_server, ContextServicer(engine, engine.reader, self.store)),
+            (artifact_pb2_grpc.add_ArtifactServiceServicer_to_server, ArtifactServicer(engine.reader, self.store)),
             (session_pb2_grpc.add_SessionServiceServicer_to_server, SessionServicer(engine, self.store)),
         )
         options = ServerOptions(
@@ -120,14 +124,6 @@ class App:
             insecure_tcp=config.insecure_tcp,
         )
         return Server(options, services)
-
-
-def ended_by_signal() -> threading.Event:
-    """An event that SIGTERM and SIGINT set from now on. Only in a process's main thread."""
-    ended = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda number, frame: ended.set())
-    return ended
 
 
 def open_app(config: Config, clock: Clock | None = None) -> App:
@@ -144,11 +140,15 @@ def check_store(config: Config) -> Iterator[Mapping[str, object]]:
         store.close()
 
 
+def is_store(data_dir: str) -> bool:
+    """There is a store in the folder, whole or not. Nothing is opened."""
+    return LmdbStore.is_at(data_dir)
+
+
 def engine_config(config: Config) -> EngineConfig:
     """The engine's part of the configuration."""
-    limits = {name: getattr(config, name) for name in LimitsGiven.__struct_fields__ if name != "preset"}
     return EngineConfig(
-        limits=LimitsGiven(preset=Preset[config.preset.upper()], **limits),
+        limits=given_limits(config),
         read_back=ReadBack[config.read_back.upper()] if config.read_back else ReadBack.UNSPECIFIED,
         read_back_tool_name=config.read_back_tool_name,
         cache_bytes=config.cache_bytes,

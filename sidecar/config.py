@@ -16,13 +16,32 @@ from typing import Any
 import msgspec
 
 from sidecar import option_values as values
+from sidecar.core.errors import InvalidFieldError
+from sidecar.core.limits import check_given, resolve
+from sidecar.core.tokens import BYTES_PER_TOKEN_LOW
+from sidecar.core.types import LimitsGiven, Preset
 
-__all__ = ["OPTIONS", "Config", "ConfigError", "Option", "Resolved", "load_config", "to_toml", "unknown_variables"]
+__all__ = [
+    "OPTIONS",
+    "Config",
+    "ConfigError",
+    "Option",
+    "Resolved",
+    "check_limits",
+    "given_limits",
+    "load_config",
+    "to_toml",
+    "unknown_variables",
+]
 
 READ_BACKS = ("tool", "inject", "caller", "none")
 PRESETS = ("balanced", "minimal", "window")
 LOG_LEVELS = ("debug", "info", "warning", "error")
 LOG_FORMATS = ("auto", "console", "json")
+
+MIN_MESSAGE_BYTES = 1024
+MAX_MESSAGE_BYTES = (2 << 30) - (2 << 20)
+"""gRPC counts in 32 bits, and a message is larger than the body in it."""
 
 CONFIG_VARIABLE = "TRIMTAB_CONFIG"
 # Variables that are read elsewhere: by the command line's own options, and by the tests.
@@ -93,8 +112,8 @@ class Option(msgspec.Struct, frozen=True):
         return getattr(Config(), self.name)
 
 
-def _size(name: str, text: str) -> Option:
-    return Option(name, "SIZE", text, values.parse_size, str)
+def _size(name: str, text: str, at_least: int = 0, at_most: int = values.SIZE_MAX) -> Option:
+    return Option(name, "SIZE", text, lambda value: values.parse_size(value, at_least, at_most), str)
 
 
 def _count(name: str, text: str, at_least: int = 0) -> Option:
@@ -123,7 +142,7 @@ OPTIONS: tuple[Option, ...] = (
     ),
     _text("data_dir", "DIR", "Folder of the store; made when it is missing, readable by its owner only."),
     _size("quota_bytes", "The store takes no more than this; set it below the volume's size."),
-    _size("max_message_bytes", "Largest message in either direction."),
+    _size("max_message_bytes", "Largest message in either direction.", MIN_MESSAGE_BYTES, MAX_MESSAGE_BYTES),
     _count("threads", "Calls that run at once.", 1),
     _size("cache_bytes", "Memory for sessions in use."),
     _choice("read_back", READ_BACKS, "How models read content back, unless the call or the session says. Unset: a call must."),
@@ -201,6 +220,28 @@ def load_config(
             raise ConfigError(f"{name} (from {origin}): {error}") from None
     origins = {option.name: given[option.name][1] if option.name in given else "default" for option in OPTIONS}
     return Resolved(Config(**parsed), origins)
+
+
+def check_limits(resolved: Resolved) -> None:
+    """Refuse limits that no session could work with: each of its calls would be told of fields that it never sent.
+
+    Raises:
+        ConfigError: names the option and where its value came from.
+    """
+    given = given_limits(resolved.config)
+    try:
+        check_given(given)
+        resolve(given, BYTES_PER_TOKEN_LOW)
+    except InvalidFieldError as error:
+        name = str(error.details["field"]).removeprefix("limits.")
+        origin = f" (from {resolved.origins[name]})" if resolved.origins[name] != "default" else ""
+        raise ConfigError(f"{name}{origin}: {error.message.replace('limits.', '')}; {error.hint}") from None
+
+
+def given_limits(config: Config) -> LimitsGiven:
+    """The limits among the options."""
+    limits = {name: getattr(config, name) for name in LimitsGiven.__struct_fields__ if name != "preset"}
+    return LimitsGiven(preset=Preset[config.preset.upper()], **limits)
 
 
 def unknown_variables(environ: Mapping[str, str] | None = None) -> list[str]:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 
 __all__ = [
+    "SIZE_MAX",
     "parse_choice",
     "parse_count",
     "parse_flag",
@@ -26,13 +27,14 @@ for _power, _letter in enumerate("kmgt", 1):
     _SIZE_UNITS[f"{_letter}b"] = 1000**_power
 _SECONDS = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|min|h)?\s*", re.ASCII)
 _SECOND_UNITS = {"ms": 0.001, "": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
-_SIZE_MAX = 1 << 62
+SIZE_MAX = 1 << 62
+_SECONDS_MAX = 1e9  # what the operating system's waits take
 
 
-def parse_size(value: object) -> int:
+def parse_size(value: object, at_least: int = 0, at_most: int = SIZE_MAX) -> int:
     """Bytes: a number, or text such as 64MiB (powers of 1,024) or 64MB (powers of 1,000)."""
     if isinstance(value, int) and not isinstance(value, bool):
-        return _bounded(value)
+        return _bounded(value, at_least, at_most)
     match = _SIZE.fullmatch(value) if isinstance(value, str) else None
     unit = _SIZE_UNITS.get(match[2].lower()) if match else None
     if match is None or unit is None:
@@ -40,26 +42,28 @@ def parse_size(value: object) -> int:
     amount = float(match[1]) * unit if "." in match[1] else int(match[1]) * unit
     if amount != int(amount):
         raise ValueError(f"{value!r} is not a whole number of bytes")
-    return _bounded(int(amount))
+    return _bounded(int(amount), at_least, at_most)
 
 
 def parse_count(value: object, at_least: int = 0) -> int:
     """A whole number, not below `at_least`."""
     if isinstance(value, str) and re.fullmatch(r"\s*\d{1,19}\s*", value, re.ASCII):
         value = int(value)
-    if not isinstance(value, int) or isinstance(value, bool) or not at_least <= value <= _SIZE_MAX:
+    if not isinstance(value, int) or isinstance(value, bool) or not at_least <= value <= SIZE_MAX:
         raise ValueError(f"{value!r} is not a whole number from {at_least}")
     return value
 
 
 def parse_seconds(value: object) -> float:
     """Seconds: a number, or text such as 10s, 500ms or 2m."""
-    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e9:
-        return float(value)
-    match = _SECONDS.fullmatch(value) if isinstance(value, str) else None
-    if match is None:
+    seconds = -1.0
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        seconds = float(value) if 0 <= value < _SECONDS_MAX else -1.0  # NaN is in no range
+    elif isinstance(value, str) and (match := _SECONDS.fullmatch(value)):
+        seconds = float(match[1]) * _SECOND_UNITS[match[2] or ""]
+    if not 0 <= seconds < _SECONDS_MAX:
         raise ValueError(f"{value!r} is not a time; write seconds, or a number with ms, s, m or h")
-    return float(match[1]) * _SECOND_UNITS[match[2] or ""]
+    return seconds
 
 
 def parse_mode(value: object) -> int:
@@ -87,9 +91,9 @@ def parse_choice(value: object, values: tuple[str, ...]) -> str:
 
 
 def parse_text(value: object) -> str:
-    """Any text without control characters."""
-    if not isinstance(value, str) or any(ord(character) < 32 or ord(character) == 127 for character in value):
-        raise ValueError(f"{value!r} is not plain text")
+    """Any text without control characters. A byte of an argument or a variable that is not UTF-8 arrives as a surrogate."""
+    if not isinstance(value, str) or any(_is_odd(character) for character in value):
+        raise ValueError(f"{value!r} is not plain text in UTF-8")
     return value
 
 
@@ -112,7 +116,11 @@ def toml_list(values: Sequence[str]) -> str:
     return "[" + ", ".join(map(toml_string, values)) + "]"
 
 
-def _bounded(value: int) -> int:
-    if not 0 <= value <= _SIZE_MAX:
-        raise ValueError(f"{value} is not from 0 to {_SIZE_MAX}")
+def _is_odd(character: str) -> bool:
+    return character < " " or character == "\x7f" or "\ud800" <= character <= "\udfff"
+
+
+def _bounded(value: int, at_least: int, at_most: int) -> int:
+    if not at_least <= value <= at_most:
+        raise ValueError(f"{value} is not from {at_least} to {at_most}")
     return value

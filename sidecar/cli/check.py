@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from sidecar.cli.options import config_options, resolve
+from sidecar.cli.options import config_options, must_be_a_store, resolve
 
 __all__ = ["check"]
 
@@ -22,9 +22,12 @@ def check(as_json: bool, **flags: Any) -> None:
     """
     from sidecar.app import STARTUP_ERRORS, check_store
 
+    config = resolve(flags, whole=False).config
+    if config.data_dir:
+        must_be_a_store(config.data_dir)
     errors = 0
     try:
-        for finding in check_store(resolve(flags).config):
+        for finding in check_store(config):
             errors += finding["level"] == "error"
             if as_json:
                 click.echo(json.dumps(finding, default=str))

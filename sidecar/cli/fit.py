@@ -73,7 +73,7 @@ def fit(
     if hard_bytes is not None:
         limits["hard_bytes"] = hard_bytes
     with (
-        reached(target, data_dir) as address,
+        reached(target, data_dir, make=True) as address,
         trimtab.connect(address, format=dialect, read_back=read_back, scope=scope, timeout=120.0, **limits) as client,
     ):
         response = client.fit_response(session_id, body, dry_run=dry_run)

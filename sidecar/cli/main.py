@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from typing import NoReturn
 
 import click
 
@@ -62,11 +65,32 @@ def _trimtab() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; exits the process."""
+    _open_missing_streams()
     try:
         _trimtab.main(args=arguments, prog_name="trimtab")
-    except BrokenPipeError:  # the reader of our output has gone; Python's own flush at exit would complain
-        sys.stderr.close()
-        raise SystemExit(1) from None
+    except BrokenPipeError:  # the reader of our output has gone
+        _end_quietly()
+    except OSError as error:
+        what = f"{error.filename}: " if error.filename else "cannot read the input or write the output: "
+        with suppress(OSError):
+            click.echo(f"Error: {what}{error.strerror or error}", err=True)
+        _end_quietly()
+
+
+def _open_missing_streams() -> None:
+    """Input and output that the caller closed fail when they are used; their numbers must not go to other files."""
+    for name, use, mode in (("stdin", os.O_WRONLY, "r"), ("stdout", os.O_RDONLY, "w"), ("stderr", os.O_WRONLY, "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, use), mode))
+
+
+def _end_quietly() -> NoReturn:
+    """Exit with 1. What Python would still flush at its end goes nowhere: it could only fail once more, with a trace."""
+    with suppress(OSError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for stream in (sys.stdout, sys.stderr):
+            os.dup2(nowhere, stream.fileno())
+    raise SystemExit(1) from None
 
 
 if __name__ == "__main__":

@@ -13,17 +13,44 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 import grpc
 
-from sidecar.config import OPTIONS, Config, ConfigError, Resolved, load_config
+from sidecar.config import OPTIONS, Config, ConfigError, Resolved, check_limits, load_config
 from trimtab import TrimtabError, error_from_rpc
 
 if TYPE_CHECKING:
     from sidecar.app import App
 
-__all__ = ["FORMATS", "config_options", "reached", "resolve", "session_options", "speaking", "started", "target_options"]
+__all__ = [
+    "FORMATS",
+    "TEXT",
+    "config_options",
+    "must_be_a_store",
+    "reached",
+    "resolve",
+    "session_options",
+    "speaking",
+    "started",
+    "target_options",
+]
 
 FORMATS = ("openai-chat", "openai-responses", "anthropic-messages", "gemini", "bedrock-converse")
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class _Text(click.ParamType):  # type: ignore[type-arg]  # generic in the newest click only
+    """Text that goes into a request: a byte that is not UTF-8 is refused here, not where the request is written."""
+
+    name = "text"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            self.fail("is not UTF-8 text", param, ctx)
+        return value
+
+
+TEXT = _Text()
 
 
 def config_options(*names: str) -> Callable[[F], F]:
@@ -48,13 +75,21 @@ def config_options(*names: str) -> Callable[[F], F]:
     return add
 
 
-def resolve(flags: dict[str, Any]) -> Resolved:
-    """The configuration that these flags, the environment and the file give."""
+def resolve(flags: dict[str, Any], *, whole: bool = True) -> Resolved:
+    """The configuration that these flags, the environment and the file give.
+
+    Args:
+        flags: as click gives them.
+        whole: it is a sidecar's own. Without this, limits are not judged together: what is not among them is another's.
+    """
     file = flags.pop("config_file", None)
     try:
-        return load_config(flags, file=file)
+        resolved = load_config(flags, file=file)
+        if whole:
+            check_limits(resolved)
     except ConfigError as error:
         raise click.UsageError(str(error)) from None
+    return resolved
 
 
 def target_options(command: F) -> F:
@@ -63,23 +98,49 @@ def target_options(command: F) -> F:
         "--data-dir", metavar="DIR", help="A store that no sidecar holds: one is started in this process. [TRIMTAB_DATA_DIR]"
     )(command)
     return click.option(
-        "--target", envvar="TRIMTAB_TARGET", metavar="ADDRESS", help="A running sidecar: unix:PATH or HOST:PORT. [TRIMTAB_TARGET]"
+        "--target",
+        type=TEXT,
+        envvar="TRIMTAB_TARGET",
+        metavar="ADDRESS",
+        help="A running sidecar: unix:PATH or HOST:PORT. [TRIMTAB_TARGET]",
     )(command)
 
 
 def session_options(command: F) -> F:
     """`--session` and `--scope`."""
     command = click.option(
-        "--scope", default="", envvar="TRIMTAB_SCOPE", metavar="NAME", help="Scope of the session. [TRIMTAB_SCOPE]"
+        "--scope", default="", type=TEXT, envvar="TRIMTAB_SCOPE", metavar="NAME", help="Scope of the session. [TRIMTAB_SCOPE]"
     )(command)
     return click.option(
-        "--session", "session_id", required=True, envvar="TRIMTAB_SESSION", metavar="ID", help="Session. [TRIMTAB_SESSION]"
+        "--session",
+        "session_id",
+        required=True,
+        type=TEXT,
+        envvar="TRIMTAB_SESSION",
+        metavar="ID",
+        help="Session. [TRIMTAB_SESSION]",
     )(command)
+
+
+def must_be_a_store(data_dir: str) -> None:
+    """Refuse a folder that holds no store: to look at a misspelled one must not make one there."""
+    from sidecar.app import is_store
+
+    if not is_store(data_dir):
+        raise click.ClickException(
+            f"there is no store in {data_dir}: check --data-dir; `trimtab serve` and `trimtab fit` make one where there is none"
+        )
 
 
 @contextmanager
-def reached(target: str | None, data_dir: str | None) -> Iterator[str]:
-    """A sidecar to talk to: the one at `target`, or one started here on `data_dir`, on a socket that only this user sees."""
+def reached(target: str | None, data_dir: str | None, *, make: bool = False) -> Iterator[str]:
+    """A sidecar to talk to: the one at `target`, or one started here on `data_dir`, on a socket that only this user sees.
+
+    Args:
+        target: its address.
+        data_dir: used without a target; the environment's when None.
+        make: make a store where there is none.
+    """
     if target:
         if data_dir:
             raise click.UsageError("give --target or --data-dir, not both")
@@ -88,8 +149,11 @@ def reached(target: str | None, data_dir: str | None) -> Iterator[str]:
     data_dir = data_dir or os.environ.get("TRIMTAB_DATA_DIR")
     if not data_dir:
         raise click.UsageError("give --target ADDRESS of a running sidecar, or --data-dir DIR of a store")
+    if not make:
+        must_be_a_store(data_dir)
     with tempfile.TemporaryDirectory(prefix="trimtab-") as folder:
         resolved = load_config({"listen": (f"unix:{Path(folder, 's')}",), "data_dir": data_dir, "socket_mode": "0600"})
+        check_limits(resolved)
         with started(resolved.config) as app:
             yield app.address
 

@@ -8,11 +8,13 @@ from collections.abc import Iterator
 import click
 import grpc
 
-from sidecar.cli.options import reached, session_options, speaking, target_options
+from sidecar.cli.options import TEXT, reached, session_options, speaking, target_options
 from trimtab.stubs import Stubs, open_stubs
 from trimtab.v1 import artifact_pb2, common_pb2
 
 __all__ = ["read"]
+
+_MOST = (1 << 63) - 1
 
 
 def _range(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[int, int | None] | None:
@@ -22,11 +24,14 @@ def _range(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
     start, colon, end = value.partition(":")
     if not colon or not start.isdecimal() or not (end == "" or end.isdecimal()):
         raise click.BadParameter("write START:END, or START: for all that follows; both count from 0")
-    return int(start), int(end) if end else None
+    low, high = int(start), int(end) if end else None
+    if max(low, high or 0) > _MOST:
+        raise click.BadParameter("no artifact is as large")
+    return low, high
 
 
 @click.command()
-@click.argument("artifact_id", metavar="ARTIFACT")
+@click.argument("artifact_id", metavar="ARTIFACT", type=TEXT)
 @click.option("--bytes", "byte_range", metavar="START:END", callback=_range, help="Only these bytes, END not included.")
 @click.option("--lines", "line_range", metavar="START:END", callback=_range, help="Only these lines, END not included.")
 @session_options

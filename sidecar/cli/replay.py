@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from fastpath import MalformedError, scan
-from sidecar.cli.options import FORMATS, config_options, reached, resolve, speaking
+from sidecar.cli.options import FORMATS, TEXT, config_options, reached, resolve, speaking
 from sidecar.config import READ_BACKS, Resolved
 from sidecar.core.errors import TrimtabError
 from sidecar.core.types import Format, ReadBack
@@ -80,7 +80,11 @@ def _plot_path(ctx: click.Context, parameter: click.Parameter, value: Path | Non
     help="How the model could read content back. [TRIMTAB_READ_BACK]",
 )
 @click.option(
-    "--read-back-tool-name", default="", metavar="NAME", help="Name of the tool that reads artifacts, where it is not ours."
+    "--read-back-tool-name",
+    default="",
+    type=TEXT,
+    metavar="NAME",
+    help="Name of the tool that reads artifacts, where it is not ours.",
 )
 @click.option("--adopt", is_flag=True, help="The agent keeps the fitted body as its history; without this it keeps the raw one.")
 @click.option(
@@ -124,22 +128,23 @@ def replay(
     the longest common prefix cost 0.1, all others 1.25, which is what a provider with a prompt cache charges. The table sets
     that against sending every body raw.
     """
-    limits = _limits(resolve(flags))
+    limits = _limits(resolve(flags, whole=False))
     bodies = [(path, *_read(path, dialect)) for path in files]
     reports: list[ReplayReport] = []
     with _sidecar(target) as address, open_stubs(address) as stubs:
         for path, body, format in bodies:
-            progress = _Progress(path.name)
+            name = path.name.encode(errors="replace").decode()  # a file's name need not be text
+            progress = _Progress(name)
             report = replay_body(
                 stubs.context,
-                common_pb2.SessionRef(session_id=f"replay-{uuid.uuid4().hex[:12]}-{path.stem[:64]}"),
+                common_pb2.SessionRef(session_id=f"replay-{uuid.uuid4().hex[:12]}-{Path(name).stem[:32]}"),
                 body,
                 adapter(format),
                 read_back=ReadBack[read_back.upper()],
                 read_back_tool_name=read_back_tool_name,
                 limits=limits,
                 adopt=adopt,
-                name=path.name,
+                name=name,
                 on_step=progress.step,
             )
             progress.end(report)
@@ -181,7 +186,10 @@ def _sidecar(target: str | None) -> Iterator[str]:
     if target:
         yield target
         return
-    with tempfile.TemporaryDirectory(prefix="trimtab-") as scratch, reached(None, str(Path(scratch, "store"))) as address:
+    with (
+        tempfile.TemporaryDirectory(prefix="trimtab-") as scratch,
+        reached(None, str(Path(scratch, "store")), make=True) as address,
+    ):
         yield address
 
 

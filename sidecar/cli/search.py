@@ -6,19 +6,23 @@ import sys
 
 import click
 
-from sidecar.cli.options import reached, session_options, speaking, target_options
+from sidecar.cli.options import TEXT, reached, session_options, speaking, target_options
 from trimtab.stubs import open_stubs
 from trimtab.v1 import artifact_pb2, common_pb2
 
 __all__ = ["search"]
 
+_COUNT = click.IntRange(0, (1 << 31) - 1)
+
 
 @click.command()
-@click.argument("pattern")
+@click.argument("pattern", type=TEXT)
 @click.option("--regex", is_flag=True, help="PATTERN is a regular expression (RE2), not literal text.")
-@click.option("--artifact", "artifact_id", default="", metavar="ARTIFACT", help="Only in this artifact.")
-@click.option("--context", "context_line_count", default=0, metavar="N", help="Lines to show before and after each hit.")
-@click.option("--max", "max_count", default=1000, metavar="N", help="Stop after so many hits. [default: 1000]")
+@click.option("--artifact", "artifact_id", default="", type=TEXT, metavar="ARTIFACT", help="Only in this artifact.")
+@click.option(
+    "--context", "context_line_count", default=0, type=_COUNT, metavar="N", help="Lines to show before and after each hit."
+)
+@click.option("--max", "max_count", default=1000, type=_COUNT, metavar="N", help="Stop after so many hits. [default: 1000]")
 @session_options
 @target_options
 @speaking

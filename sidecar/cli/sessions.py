@@ -9,7 +9,7 @@ import click
 import grpc
 from google.protobuf.json_format import MessageToDict
 
-from sidecar.cli.options import reached, speaking, target_options
+from sidecar.cli.options import TEXT, reached, speaking, target_options
 from trimtab.stubs import Stubs, open_stubs
 from trimtab.v1 import common_pb2, session_pb2
 
@@ -19,9 +19,9 @@ _HEADINGS = ("session", "format", "revision", "items", "raw bytes", "stored byte
 
 
 @click.command()
-@click.argument("session_id", metavar="[SESSION]", required=False)
-@click.option("--scope", default="", envvar="TRIMTAB_SCOPE", metavar="NAME", help="Scope to look in. [TRIMTAB_SCOPE]")
-@click.option("--prefix", default="", metavar="TEXT", help="Only sessions whose id begins with this.")
+@click.argument("session_id", metavar="[SESSION]", required=False, type=TEXT)
+@click.option("--scope", default="", type=TEXT, envvar="TRIMTAB_SCOPE", metavar="NAME", help="Scope to look in. [TRIMTAB_SCOPE]")
+@click.option("--prefix", default="", type=TEXT, metavar="TEXT", help="Only sessions whose id begins with this.")
 @click.option("--delete", is_flag=True, help="Remove SESSION and all that it holds.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 @target_options
