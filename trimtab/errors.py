@@ -261,11 +261,14 @@ class CannotFitError(TrimtabError):
 _BY_REASON: Mapping[str, type[TrimtabError]] = {
     kind.default_reason: kind for kind in TrimtabError.__subclasses__() if kind is not CannotFitError
 }
-# A status without a reason of ours comes from gRPC itself.
-_BY_CODE: Mapping[grpc.StatusCode, type[TrimtabError]] = {
-    grpc.StatusCode.UNAVAILABLE: UnavailableError,
-    grpc.StatusCode.DEADLINE_EXCEEDED: DeadlineExceededError,
-    grpc.StatusCode.RESOURCE_EXHAUSTED: MessageTooLargeError,
+# A status without a reason of ours comes from gRPC itself, and so it has no hint.
+_BY_CODE: Mapping[grpc.StatusCode, tuple[type[TrimtabError], str]] = {
+    grpc.StatusCode.UNAVAILABLE: (UnavailableError, "is a sidecar running at this address? `trimtab serve` starts one"),
+    grpc.StatusCode.DEADLINE_EXCEEDED: (DeadlineExceededError, "Fit may be repeated as it is; raise timeout if it comes often"),
+    grpc.StatusCode.RESOURCE_EXHAUSTED: (
+        MessageTooLargeError,
+        "raise max_message_bytes, of the client and of the server, or send less",
+    ),
 }
 
 
@@ -278,8 +281,10 @@ def error_from_rpc(error: grpc.RpcError) -> TrimtabError:
     info = _error_info(trailers.get(_STATUS_TRAILER))
     reason = info.reason if info is not None else trailers.get(_REASON_TRAILER)
     if reason is None:
-        kind = _BY_CODE.get(code, TrimtabError)
-        return kind(message, reason="" if kind is not TrimtabError else code.name, code=code)
+        if code not in _BY_CODE:
+            return TrimtabError(message, reason=code.name, code=code)
+        kind, hint = _BY_CODE[code]
+        return kind(f"{message} ({hint})", hint=hint, code=code)
     metadata = dict(info.metadata) if info is not None else {}
     hint = metadata.pop("hint", "")
     kind = _BY_REASON.get(str(reason), TrimtabError)

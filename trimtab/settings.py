@@ -11,6 +11,9 @@ from trimtab.v1 import common_pb2, context_pb2
 
 __all__ = ["CallOptions", "Limits", "Settings", "make_settings"]
 
+MAX_MESSAGE_BYTES = (2 << 30) - (2 << 20)
+"""gRPC counts in 32 bits, and a message is larger than the body in it."""
+
 # What people write, to the proto's name of it.
 _FORMATS = {name.removeprefix("FORMAT_").lower().replace("_", "-"): name for name, number in common_pb2.Format.items() if number}
 _READ_BACKS = {name.removeprefix("READ_BACK_").lower(): name for name, number in context_pb2.ReadBack.items() if number}
@@ -122,8 +125,10 @@ def make_settings(
     """Check what `connect` was given.
 
     Raises:
-        ValueError: a name that does not exist; the text lists those that do.
+        ValueError: a name that does not exist, which the text answers with those that do; or a max_message_bytes out of range.
     """
+    if not 0 < max_message_bytes <= MAX_MESSAGE_BYTES:
+        raise ValueError(f"max_message_bytes must be from 1 to {MAX_MESSAGE_BYTES}; not {max_message_bytes}")
     return Settings(
         target=target,
         format=_named(_FORMATS, format, "format"),
