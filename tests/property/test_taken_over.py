@@ -119,3 +119,21 @@ def test_recorded_body_read_on_item_by_item_is_read_as_alone(path: Any) -> None:
     head, tail = whole.body[: start + 1], whole.body[end - 1 :]
     bodies = [head + whole.body[start + 1 : whole.item(count - 1).end] + tail for count in places]
     check_read_on(adapter, bodies)
+
+
+@pytest.mark.parametrize("format_name", BY_FOLDER)
+def test_late_result_that_does_not_come_again_is_no_longer_its_calls(format_name: str) -> None:
+    if format_name == "openai-chat":
+        call: Json = {"role": "assistant", "tool_calls": [{"id": "a", "function": {"name": "run", "arguments": "{}"}}]}
+        late: Json = {"role": "tool", "tool_call_id": "a", "content": "ok"}
+    else:
+        call = {"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "run", "input": {}}]}
+        late = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": "ok"}]}
+    before = [
+        {"role": "user", "content": "go"},
+        call,
+        {"role": "user", "content": "and?"},
+        {"role": "assistant", "content": "so"},
+    ]
+    bodies = [body_of([*before, *more]) for more in ([late], [{"role": "user", "content": "well"}], [late, late])]
+    check_read_on(BY_FOLDER[format_name], bodies)
