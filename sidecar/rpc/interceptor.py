@@ -32,16 +32,26 @@ class EdgeInterceptor(grpc.ServerInterceptor):  # type: ignore[type-arg]  # gene
         self._slots = BoundedSemaphore(STREAM_COUNT)
         # A few more than slots, so that a call too many is told so at once and does not wait for a thread.
         self._stream_pool = ThreadPoolExecutor(STREAM_COUNT + 4, thread_name_prefix="stream")
+        self._wrapped: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
 
     def intercept_service(
         self,
         continuation: Callable[[grpc.HandlerCallDetails], grpc.RpcMethodHandler[Any, Any] | None],
         handler_call_details: grpc.HandlerCallDetails,
     ) -> grpc.RpcMethodHandler[Any, Any] | None:
-        """Give the handler with its behavior wrapped; a method that nobody has stays so (UNIMPLEMENTED)."""
-        handler: Any = continuation(handler_call_details)
-        if handler is None or handler.stream_unary:
-            return handler  # type: ignore[no-any-return]
+        """Give the handler with its behavior wrapped; a method that nobody has stays so (UNIMPLEMENTED).
+
+        gRPC asks for each call anew. What a method's handler is never changes once the server runs, so it is wrapped once.
+        """
+        wrapped = self._wrapped.get(handler_call_details.method)
+        if wrapped is None:
+            handler: Any = continuation(handler_call_details)
+            if handler is None or handler.stream_unary:
+                return handler  # type: ignore[no-any-return]
+            wrapped = self._wrapped[handler_call_details.method] = self._wrap(handler)
+        return wrapped
+
+    def _wrap(self, handler: Any) -> grpc.RpcMethodHandler[Any, Any]:
         read = _reading(handler.request_deserializer)
         wrapped: Any
         if handler.stream_stream:  # reflection
