@@ -95,7 +95,7 @@ def build_artifact(
         number=number,
         start=start,
         end=end,
-        blocks=tuple(_blocks(content, starts)),
+        blocks=tuple(_blocks(content, starts, digest)),
         create_ms=create_ms,
     )
     return record, content
@@ -168,7 +168,11 @@ _MEDIA_TYPES = {
 }
 
 
-def _blocks(content: bytes, starts: list[tuple[int, int]]) -> Iterator[Block]:
+def _blocks(content: bytes, starts: list[tuple[int, int]], whole: bytes) -> Iterator[Block]:
+    """Blocks that begin at these places; `whole` is the digest of all content."""
+    if len(starts) == 1:
+        yield Block(raw_start=starts[0][0], start=0, line=0, sha256=whole)
+        return
     line = 0
     ends = [*(start for _, start in starts[1:]), len(content)]
     for (raw_start, start), end in zip(starts, ends, strict=bool(starts)):

@@ -241,16 +241,19 @@ def _group(items: Sequence[Item], parts: Sequence[Part], since: int, units: list
     return Grouped(units, waiting.late, known)
 
 
-def current_reasoning(rule: str, items: Sequence[Item], parts: Sequence[Part]) -> int:
-    """Index of the first item whose reasoning may not go. O(items after it, parts of these).
+def current_reasoning(rule: str, items: Sequence[Item], parts: Sequence[Part], asked: Sequence[int] | None = None) -> int:
+    """Index of the first item whose reasoning may not go. O(items after it, parts of these), or O(1) where `asked` is at hand.
 
     Args:
         rule: `Adapter.reasoning`. Where it goes with its element, only what stands before the last user item without results may.
         items: of the body.
         parts: of the body.
+        asked: indices of all user items without results, ascending.
     """
     if rule != "remove_before_last_user":
         return 0 if rule == "never" else len(items)
+    if asked is not None:
+        return asked[-1] if asked else 0
     for at in range(len(items) - 1, -1, -1):
         item = items[at]
         own = range(item.first_part, item.first_part + item.part_count)

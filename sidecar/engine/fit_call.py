@@ -216,7 +216,9 @@ class FitCall:
         """Records at work in this body, and whether they are just those of the body before."""
         intake, session = self.intake, self.session
         records, count, numbers = session.records, session.record_count, intake.numbers
-        current = current_reasoning(adapter.reasoning, intake.items, intake.parts) if session.reasoning_left else maxsize
+        asked = intake.reading.judged.asked
+        reasoning = adapter.reasoning
+        current = current_reasoning(reasoning, intake.items, intake.parts, asked) if session.reasoning_left else maxsize
         if intake.known is not None:
             earlier = intake.known.projection
             if holds_for(earlier, intake.same_count, numbers, records, count, current):
