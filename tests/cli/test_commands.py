@@ -11,9 +11,9 @@ import lmdb
 import pytest
 from click.testing import CliRunner, Result
 
-from sidecar.app import App
+from sidecar.app import App, open_app
 from sidecar.cli.main import _COMMANDS, _trimtab
-from sidecar.config import OPTIONS
+from sidecar.config import OPTIONS, load_config
 from tests.rpc.build import messages_body, to_json
 
 LIMITS = ["--soft-bytes", "30kB", "--target-bytes", "30kB"]
@@ -188,3 +188,39 @@ def test_config_check_tells_by_exit_code(tmp_path: Path) -> None:
 def test_version_tells_what_runs() -> None:
     lines = dict(line.split(" ") for line in _run("version").stdout.splitlines())
     assert {"trimtab", "fastpath", "grpcio", "protobuf", "lmdb", "python"} == set(lines)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["search", "a\udcff", "--session", "s"],
+        ["search", "a", "--session", "s", "--context", "99999999999"],
+        ["search", "a", "--session", "s", "--max", "-1"],
+        ["read", "a\udcff", "--session", "s"],
+        ["read", "a", "--session", "s", "--bytes", "99999999999999999999:"],
+        ["sessions", "a\udcff"],
+        ["sessions", "--prefix", "\udcff"],
+        ["sessions", "--scope", "\udcff"],
+    ],
+)
+def test_argument_that_no_request_can_carry_is_wrong_usage(arguments: list[str]) -> None:
+    assert "Error: Invalid value" in _run(*arguments, "--target", "unix:/x", code=2).stderr
+
+
+@pytest.mark.parametrize("data_dir", ["missing", "empty"])
+def test_command_that_looks_leaves_a_folder_without_a_store_as_it_is(short_path: Path, data_dir: str) -> None:
+    (short_path / "empty").mkdir()
+    flags = ["--data-dir", str(short_path / data_dir)]
+    for command in (["check"], ["sessions"], ["read", "a", "--session", "s"], ["search", "a", "--session", "s"]):
+        assert "there is no store in" in _run(*command, *flags, code=1).stderr
+    assert [path.name for path in short_path.iterdir()] == ["empty"]
+    assert list((short_path / "empty").iterdir()) == []
+
+
+def test_replay_limits_are_judged_by_the_sidecar_that_has_the_rest(short_path: Path) -> None:
+    """A target over the default soft limit is right for a sidecar whose own is larger."""
+    file = short_path / "b.json"
+    file.write_bytes(to_json(messages_body(3)))
+    flags = {"listen": (f"unix:{short_path}/s",), "data_dir": str(short_path / "data"), "soft_bytes": "1MiB"}
+    with open_app(load_config(flags, {}).config) as app:
+        assert "b.json" in _run("replay", str(file), "--target-bytes", "400KiB", "--target", app.address).output

@@ -407,3 +407,16 @@ def test_async_client_works_in_one_loop_after_another(app: App) -> None:
         await client.close()
 
     asyncio.run(close())
+
+
+def test_fit_error_of_grpc_itself_has_a_hint_in_its_text(short_path: Path) -> None:
+    with _nobody(short_path) as client, pytest.raises(trimtab.UnavailableError) as caught:
+        client.fit("s", b"{}")
+    assert "trimtab serve" in caught.value.hint
+    assert str(caught.value).endswith(f"({caught.value.hint})")
+
+
+@pytest.mark.parametrize("size", [0, -1, 1 << 31, 4 << 30])
+def test_connect_message_limit_that_grpc_cannot_have_is_refused(size: int) -> None:
+    with pytest.raises(ValueError, match="max_message_bytes"):
+        trimtab.connect("unix:/x", format="openai-chat", read_back="caller", max_message_bytes=size)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.core.errors import InvalidFieldError
-from sidecar.core.limits import EARLY_MIN_SAVING_BYTES, Effective, check_given, merge, resolve
+from sidecar.core.limits import EARLY_MIN_SAVING_BYTES, MOST, Effective, check_given, merge, resolve
 from sidecar.core.types import LimitsGiven, Preset
 
 # The table as it is documented, row by row.
@@ -209,3 +209,15 @@ def test_shown_given_again_gives_the_same_limits(preset: Preset) -> None:
     again = resolve(effective.shown(), 3.5)
     assert shown(again) == shown(effective)
     assert again.shown() == effective.shown()
+
+
+@pytest.mark.parametrize("ratio", [0.5, 2.0, 2.0**31])
+@pytest.mark.parametrize("preset", [Preset.BALANCED, Preset.MINIMAL, Preset.WINDOW])
+def test_resolve_of_the_largest_figures_stays_within_64_bits(preset: Preset, ratio: float) -> None:
+    most = 2**63 - 1
+    effective = resolve(LimitsGiven(preset=preset, window_tokens=most, keep_result_tokens=most, soft_bytes=most), ratio)
+    figures = [getattr(effective, name) for name in effective.__struct_fields__ if name != "given"]
+    assert max(figure for figure in figures if figure is not None) <= most
+    assert effective.hard_bytes is not None
+    assert effective.hard_bytes <= MOST
+    assert effective.keep_result_bytes <= MOST

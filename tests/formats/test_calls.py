@@ -173,8 +173,23 @@ def test_usage_that_is_no_object_is_an_error(adapter: Adapter, usage: bytes) -> 
         adapter.usage(usage)
 
 
-@pytest.mark.parametrize("value", ["9", -1, 1.5, True, [], 1e400])
+@pytest.mark.parametrize("value", ["9", -1, 1.5, True, [], 1e400, 2**62 + 1, 1e300, -(2**70)])
 def test_usage_figure_that_is_no_count_is_an_error(value: Any) -> None:
     body = dump({"prompt_tokens": value}).replace(b"Infinity", b"1e400")
     with pytest.raises(MalformedBodyError):
         CHAT.usage(body)
+
+
+def test_usage_figure_of_thousands_of_digits_is_an_error_only_where_it_is_a_figure() -> None:
+    digits = b"9" * 5000
+    with pytest.raises(MalformedBodyError):
+        CHAT.usage(b'{"prompt_tokens":' + digits + b"}")
+    assert CHAT.usage(b'{"prompt_tokens":5,"other":' + digits + b"}") == UsageFigures(5, None, None)
+
+
+def test_usage_largest_figure_is_read_and_a_sum_over_it_is_an_error() -> None:
+    assert CHAT.usage(dump({"prompt_tokens": 2**62})) == UsageFigures(2**62, None, None)
+    with pytest.raises(MalformedBodyError, match="sum"):
+        MESSAGES.usage(dump({"input_tokens": 2**62, "cache_read_input_tokens": 1}))
+    with pytest.raises(MalformedBodyError, match="sum"):
+        CHAT.usage(dump({"prompt_cache_hit_tokens": 2**62, "prompt_cache_miss_tokens": 1}))

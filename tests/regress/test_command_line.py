@@ -96,3 +96,13 @@ def test_fit_malformed_body_names_the_offset_once(tmp_path: Path) -> None:
     )
     assert_clear(done)
     assert done.stderr.count(b"at byte 0") == 1
+
+
+@pytest.mark.parametrize(("closed", "code"), [("<&-", 1), (">&-", 1), ("2>&-", 0)])
+def test_fit_closed_stream_never_traces(tmp_path: Path, closed: str, code: int) -> None:
+    """A body that nobody can read is a failure; a summary that nobody wants is not."""
+    command = f'"$0" -m sidecar.cli.main fit --format openai-chat --read-back caller --session a --data-dir "$1" {closed}'
+    done = subprocess.run(["sh", "-c", command, sys.executable, str(tmp_path / "d")], input=BODY, capture_output=True, timeout=60)
+    assert done.returncode == code
+    assert b"Traceback" not in done.stderr
+    assert done.stdout == (BODY if code == 0 else b"")

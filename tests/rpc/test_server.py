@@ -147,6 +147,53 @@ def test_fit_exception_that_is_not_ours_goes_out_as_internal_without_its_text(
     assert len(caplog.records) == 1
 
 
+def _methods() -> list[str]:
+    services = [
+        *context_pb2.DESCRIPTOR.services_by_name.values(),
+        *artifact_pb2.DESCRIPTOR.services_by_name.values(),
+        *session_pb2.DESCRIPTOR.services_by_name.values(),
+        *health_pb2.DESCRIPTOR.services_by_name.values(),
+        *reflection_pb2.DESCRIPTOR.services_by_name.values(),
+    ]
+    return [f"/{service.full_name}/{method.name}" for service in services for method in service.methods]
+
+
+@pytest.mark.parametrize("method", _methods())
+def test_every_call_refuses_what_is_no_message_with_a_reason_and_a_quiet_log(
+    app: App, method: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    options = [("grpc.use_local_subchannel_pool", 1)]
+    with caplog.at_level(logging.WARNING), grpc.insecure_channel(app.address, options=options) as channel:
+        call = channel.stream_stream(method, request_serializer=bytes, response_deserializer=bytes)
+        with pytest.raises(grpc.RpcError) as caught:
+            list(call(iter([b"\xff\xff SECRET"]), timeout=10))
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert _trailers(caught.value)["trimtab-reason"] == "INVALID_FIELD"
+    assert error_from_rpc(caught.value).details == {"field": "request"}
+    assert caplog.records == []
+
+
+def test_read_artifact_proven_before_the_reply_reads_only_the_range(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    read_bytes = [0]
+    read_item_range = app.store.read_item_range
+
+    def counted(*args: object) -> bytes:
+        got = read_item_range(*args)  # type: ignore[arg-type]
+        read_bytes[0] += len(got)
+        return got
+
+    monkeypatch.setattr(app.store, "read_item_range", counted)
+    with open_stubs(app.address) as stubs:
+        response = stubs.context.Fit(_fit(body=to_json(messages_body(8, 2_000_000))))
+        artifact = response.artifacts[0]
+        assert (artifact.size_bytes > 1_900_000, read_bytes[0] > 1_900_000) == (True, True)
+        read_bytes[0] = 0
+        request = artifact_pb2.ReadArtifactRequest(session=REF, artifact_id=artifact.artifact_id)
+        request.bytes.CopyFrom(artifact_pb2.ByteRange(start=500_000, end=500_007))
+        assert len(stubs.artifacts.ReadArtifact(request).content) == 7
+    assert read_bytes[0] < 200_000
+
+
 def test_fit_body_of_17_mb_passes_both_ways(app: App) -> None:
     body = messages_body(1)
     body["system"] = "s" * 17_000_000

@@ -17,6 +17,7 @@ import lmdb
 import pytest
 
 from sidecar.core.errors import NotServingError, StoreFailedError
+from sidecar.core.types import SessionKey
 from store import LmdbStore, failpoints, mounts
 from store.layout import FORMAT_VERSION, KEY_FORMAT, MAGIC
 from tests.store import build, processes
@@ -310,3 +311,42 @@ def test_open_on_passing_file_system_says_so(tmp_path: Path, monkeypatch: pytest
 def test_mount_kind_without_table_is_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mounts, "_MOUNTINFO", tmp_path / "none")
     assert mounts.mount_kind(tmp_path) == ""
+
+
+def test_is_at_tells_a_store_from_a_folder_and_makes_nothing(tmp_path: Path) -> None:
+    assert not LmdbStore.is_at(tmp_path / "none")
+    assert not LmdbStore.is_at(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    LmdbStore(tmp_path / "data", quota_bytes=0).close()
+    assert LmdbStore.is_at(tmp_path / "data")
+
+
+@pytest.mark.parametrize("instead", ["nothing", "a new store", "a file"])
+def test_submit_after_the_folder_was_taken_away_is_refused_and_leaves_nothing(tmp_path: Path, instead: str) -> None:
+    folder = tmp_path / "data"
+    store = LmdbStore(folder, quota_bytes=0)
+    raws = [build.raw_item("kept")]
+    store.submit(build.plain(KEY, 0, raws)).result(20)
+    folder.rename(tmp_path / "away")
+    if instead == "a new store":
+        LmdbStore(folder, quota_bytes=0).close()
+    if instead == "a file":
+        folder.write_bytes(b"")
+    other = SessionKey("team", "other")
+    refusal = store.submit(build.plain(other, 0, raws)).exception(20)
+    assert isinstance(refusal, StoreFailedError)
+    assert "deleted or replaced" in refusal.message
+    assert refusal.hint
+    assert store.load(other) is None
+    assert store.read_item(KEY, 0) == raws[0]
+    store.close()
+
+
+def test_submit_folder_back_in_its_place_is_written_again(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    store = LmdbStore(folder, quota_bytes=0)
+    folder.rename(tmp_path / "away")
+    assert store.submit(build.plain(KEY, 0, [build.raw_item("a")])).exception(20) is not None
+    (tmp_path / "away").rename(folder)
+    assert store.submit(build.plain(KEY, 0, [build.raw_item("a")])).exception(20) is None
+    store.close()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sidecar import option_values as values
-from sidecar.config import OPTIONS, Config, ConfigError, load_config, to_toml, unknown_variables
+from sidecar.config import OPTIONS, Config, ConfigError, check_limits, load_config, to_toml, unknown_variables
 from sidecar.core.types import LimitsGiven
 
 
@@ -110,7 +110,7 @@ def test_parse_seconds_reads(text: object, seconds: float) -> None:
     assert values.parse_seconds(text) == seconds
 
 
-@pytest.mark.parametrize("text", ["", "-1", "1d", -1, True, float("nan"), float("inf")])
+@pytest.mark.parametrize("text", ["", "-1", "1d", -1, True, float("nan"), float("inf"), "99999999999h", 10**400])
 def test_parse_seconds_refuses(text: object) -> None:
     with pytest.raises(ValueError, match="is not a time"):
         values.parse_seconds(text)
@@ -143,3 +143,45 @@ def test_readme_lists_every_option() -> None:
     readme = (Path(__file__).parents[2] / "README.md").read_text()
     section = readme.split("## Options")[1].split("## Limits")[0]
     assert [line.split("`")[1] for line in section.splitlines() if line.startswith("| `")] == [option.name for option in OPTIONS]
+
+
+@pytest.mark.parametrize(
+    ("environ", "told"),
+    [
+        ({"TRIMTAB_TARGET_BYTES": "1MiB"}, r"target_bytes \(from TRIMTAB_TARGET_BYTES\): .*above soft_bytes"),
+        ({"TRIMTAB_SOFT_BYTES": "1023"}, r"soft_bytes \(from TRIMTAB_SOFT_BYTES\): .*at least 1024"),
+        ({"TRIMTAB_HARD_BYTES": "0"}, r"hard_bytes \(from TRIMTAB_HARD_BYTES\)"),
+        ({"TRIMTAB_WINDOW_TOKENS": "0"}, r"window_tokens \(from TRIMTAB_WINDOW_TOKENS\)"),
+        ({"TRIMTAB_PRESET": "window"}, r"window_tokens: preset WINDOW needs"),
+        ({"TRIMTAB_PRESET": "window", "TRIMTAB_WINDOW_TOKENS": "9000", "TRIMTAB_TARGET_BYTES": "20kB"}, r"target_bytes "),
+    ],
+)
+def test_check_limits_that_no_call_could_work_with_names_option_and_origin(environ: dict[str, str], told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        check_limits(load_config({}, environ))
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {},
+        {"TRIMTAB_SOFT_BYTES": "1024", "TRIMTAB_TARGET_BYTES": "1024"},
+        {"TRIMTAB_PRESET": "window", "TRIMTAB_WINDOW_TOKENS": "1"},
+    ],
+)
+def test_check_limits_at_the_edge_pass(environ: dict[str, str]) -> None:
+    resolved = load_config({}, environ)
+    check_limits(resolved)
+    assert resolved.config.preset == environ.get("TRIMTAB_PRESET", "balanced")
+
+
+@pytest.mark.parametrize("size", ["0", "1023", "2GiB", "4GiB"])
+def test_load_config_message_limit_that_grpc_cannot_have_is_refused(size: str) -> None:
+    with pytest.raises(ConfigError, match=r"max_message_bytes \(from TRIMTAB_MAX_MESSAGE_BYTES\)"):
+        load_config({}, {"TRIMTAB_MAX_MESSAGE_BYTES": size})
+
+
+@pytest.mark.parametrize("text", ["a\udcff", "a\x00", "a\x7f", 5])
+def test_parse_text_refuses(text: object) -> None:
+    with pytest.raises(ValueError, match="is not plain text"):
+        values.parse_text(text)
