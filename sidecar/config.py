@@ -142,7 +142,7 @@ OPTIONS: tuple[Option, ...] = (
     ),
     _text("data_dir", "DIR", "Folder of the store; made when it is missing, readable by its owner only."),
     _size("quota_bytes", "The store takes no more than this; set it below the volume's size."),
-    _size("max_message_bytes", "Largest message in either direction.", MIN_MESSAGE_BYTES, MAX_MESSAGE_BYTES),
+    _size("max_message_bytes", "Largest message in either direction; under 2 GiB.", MIN_MESSAGE_BYTES, MAX_MESSAGE_BYTES),
     _count("threads", "Calls that run at once.", 1),
     _size("cache_bytes", "Memory for sessions in use."),
     _choice("read_back", READ_BACKS, "How models read content back, unless the call or the session says. Unset: a call must."),
