@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import wait
-from contextlib import ExitStack
 
 from sidecar.core.artifacts import check_same_content
 from sidecar.core.errors import StoreFailedError
@@ -22,7 +21,7 @@ from sidecar.ports import Clock, Store
 
 __all__ = ["Engine"]
 
-TRIES = 3
+TRIES = 50  # each but the last two met a deletion or a lost write: 20 deletions in a row are a test of ours
 MAX_TROUBLED = 10_000
 
 
@@ -106,13 +105,16 @@ class Engine:
         Returns:
             There was one.
         """
-        self.settle(key)
-        summary = self.store.summary(key)
-        with ExitStack() as locks:
-            for session in self.sessions.held(key):
-                locks.enter_context(session.lock)
-            existed = self.store.delete_session(key)
-            self.forget(key)
+        while True:
+            session = self.sessions.claim(key)
+            with session.lock:
+                if not self.sessions.current(session):
+                    continue
+                wait([future for future, _ in session.pending], self.config.write_timeout_s)
+                summary = self.store.summary(key)
+                existed = self.store.delete_session(key)
+                self.forget(key)
+                break
         if existed:
             revision = summary.head.revision if summary is not None else 0
             self.events.publish(Event(EventKind.DELETED, key, revision, self.clock.now_ms()))

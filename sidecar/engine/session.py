@@ -209,6 +209,14 @@ class SessionCache:
                 self._sessions.move_to_end(key)
                 return session
 
+    def claim(self, key: SessionKey) -> Session:
+        """The session whose lock whoever uses this key meanwhile waits for: that in memory, else an empty one in its place.
+
+        For a deletion, which needs nothing of what is durable; it must `forget` the key before it lets go of the lock.
+        """
+        with self._lock:
+            return self._sessions.setdefault(key, Session(key, None))
+
     def held(self, key: SessionKey | None = None) -> list[Session]:
         """The session of that key when it is in memory; all that are, without a key. Loads none."""
         with self._lock:
