@@ -64,7 +64,7 @@ def _printable(text: str) -> str:
 
 def _cap(text: str, limit_bytes: int) -> str:
     data = text.encode("utf-8", "replace")
-    return text if len(data) <= limit_bytes else data[: max(limit_bytes - 3, 0)].decode("utf-8", "ignore") + "…"
+    return text if len(data) <= limit_bytes else data[: max(limit_bytes - 3, 0)].decode("utf-8", "ignore") + "..."
 
 
 def quote(text: str, limit_bytes: int) -> str:
@@ -97,7 +97,7 @@ def preview(content: bytes, head_bytes: int, tail_bytes: int) -> str:
             head = head[: cut - 1]
     omitted = len(content) - len(head) - len(tail)
     texts = [_printable(piece.decode("utf-8", "replace").replace("\r\n", "\n")) for piece in (head, tail)]
-    return f"\n{texts[0].rstrip()}\n[… {omitted} bytes left out here …]\n{texts[1].strip()}"
+    return f"\n{texts[0].rstrip()}\n[... {omitted} bytes left out here ...]\n{texts[1].strip()}"
 
 
 def _read_hint(facts: StubFacts) -> str:

@@ -147,7 +147,7 @@ def test_preview_of_any_text_holds_no_control_character_and_no_fence(head: str, 
 
 # Where previews are cut
 
-CUT = re.compile(r"\n(.*)\n\[… (\d+) bytes left out here …\]\n(.*)\Z", re.DOTALL)
+CUT = re.compile(r"\n(.*)\n\[\.\.\. (\d+) bytes left out here \.\.\.\]\n(.*)\Z", re.DOTALL)
 PIECES = {
     "ascii": "abcd",
     "two": "é",

@@ -172,6 +172,17 @@ def test_fit_any_history_whole_and_stable(sidecar: Sidecar, format_name: str, pl
         before, out = sent, now
 
 
+def cuts_of(agent: Agent) -> set[tuple[int, int, str]]:
+    """Reductions in the body answered last."""
+    return {(r.kind, r.item_index, r.artifact_id) for r in agent.response.reductions}
+
+
+def weight(agent: Agent, known: set[tuple[int, int, str]]) -> int:
+    """Bytes of the body answered last, without the cuts that this answer made: what its limits were held against."""
+    new = [r.saved_bytes for r in agent.response.reductions if (r.kind, r.item_index, r.artifact_id) not in known]
+    return int(agent.response.after.total_bytes) + sum(new)
+
+
 @pytest.mark.parametrize("format_name", FORMATS)
 @SETTINGS
 @given(plan=st.lists(st.tuples(steps, st.booleans(), st.one_of(st.none(), limits)), min_size=2, max_size=12), first=limits)
@@ -186,8 +197,13 @@ def test_fit_any_history_adopted_or_raw_same_answer(sidecar: Sidecar, format_nam
         known = len(json.loads(before))
         grown_only = json.dumps(run.items[:known]) == before
         body = adopted(mixed.sent, run.items[known:]) if adopts and grown_only else run.body()
+        known_cuts = cuts_of(raw), cuts_of(mixed)
         raw.fit(run.body(), limits=new_limits, oracle=False)
         mixed.fit(body, raw=run.body(), limits=new_limits, respelled=True)
+        if weight(raw, known_cuts[0]) != weight(mixed, known_cuts[1]):
+            # Our stubs are spelled as their items are, the agent writes them in UTF-8: of two bodies of other sizes one may
+            # be over a limit that the other is not.
+            return
         assert json.loads(mixed.sent) == json.loads(raw.sent)
         assert mixed.response.match.HasField("diverged_at") == raw.response.match.HasField("diverged_at")
         assert not grown_only or not mixed.response.match.HasField("diverged_at")
