@@ -10,6 +10,7 @@ from sidecar.core.errors import StoreFailedError
 from sidecar.core.types import ArtifactRecord, SessionKey
 from sidecar.engine.answer import pressure
 from sidecar.engine.artifacts import ArtifactReader
+from sidecar.engine.commit import USE_NOTED_MS
 from sidecar.engine.config import EngineConfig
 from sidecar.engine.events import Event, EventKind, Events, read_back_publisher
 from sidecar.engine.fit_call import FitCall
@@ -56,6 +57,12 @@ class Engine:
                     self.sessions.drop(session)
                     retries = True
                     continue
+                again = session.again
+                if again is not None and again.head is session.head and not retries and again.given == given:
+                    session.last_ms = self.clock.now_ms()
+                    if session.flushed() and session.last_ms - session.head.update_ms < USE_NOTED_MS:
+                        self._tell(given, again.result)
+                        return again.result
                 try:
                     result = FitCall(self, session, given, retries=retries).run()
                 finally:

@@ -45,7 +45,7 @@ from sidecar.engine.messages import (
 )
 from sidecar.engine.reading import Reading, read_body
 from sidecar.engine.refs import Refs
-from sidecar.engine.session import Seen, Session
+from sidecar.engine.session import Again, Seen, Session
 from sidecar.engine.tools import Tools
 from sidecar.formats import adapter as adapter_of
 from sidecar.formats import detect
@@ -301,7 +301,14 @@ class FitCall:
             session.ratio, session.usage = self.ratio, self.usage
         totals = totals_of(applied) if plan.cuts else projection.totals
         inapplicable = projection.record_count - len(projection.applied)
-        return answer(self, applied, totals, inapplicable, placed, view, plan, change, after, stable, durable, revision)
+        result = answer(self, applied, totals, inapplicable, placed, view, plan, change, after, stable, durable, revision)
+        # What a call that changed nothing answers, it answers again: an agent repeats a request that its provider refused.
+        steady = not change.anything and durable and stable == len(after.body) and intake.rewritten_count == 0
+        told = given.usage is not None or given.usage_json is not None
+        timed = self.limits.cache_ttl_ms > 0
+        if not given.dry_run:
+            session.again = Again(given, result, session.head) if steady and not told and not timed else None
+        return result
 
     def _stable_bytes(self, finished: Reading) -> int:
         """Leading bytes that are those of the body answered before; what was taken over from it is not compared again."""

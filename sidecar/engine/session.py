@@ -32,6 +32,7 @@ from sidecar.core.types import (
     UsageFigures,
 )
 from sidecar.core.units import Grouped
+from sidecar.engine.messages import FitInput, FitResult
 from sidecar.engine.reading import ROW_BYTES, Reading
 from sidecar.engine.tools import Tools
 from sidecar.ports import SessionHead, SessionImage, Store
@@ -58,6 +59,14 @@ class Seen(NamedTuple):
     revision: int  # of the session, when it was understood: what was changed since by another call is not in here
 
 
+class Again(NamedTuple):
+    """A call that changed nothing, and its answer: the same call gets the same answer while the session is as it was."""
+
+    given: FitInput
+    result: FitResult
+    head: SessionHead  # by identity: whatever changes a session gives it a new one
+
+
 class Session:
     """One agent run. Every field is read and written under `lock`."""
 
@@ -81,6 +90,7 @@ class Session:
         self.pending_raw: dict[int, bytes] = {}
         self.pending: list[tuple[Future[None], int]] = []  # with the next number after each
         self.seen: Seen | None = None
+        self.again: Again | None = None
         self.sent: Reading | None = None  # body answered last
         self.reasoning_left = False  # some record leaves reasoning out
         self.closing: set[int] = set()  # numbers of items that only close what a crash interrupted
