@@ -60,10 +60,6 @@ class Built(NamedTuple):
     saved_bytes: int
 
 
-def _top_results(parts: Sequence[Part], item: Item) -> list[int]:
-    return [index for index in range(item.first_part, item.first_part + item.part_count) if parts[index].kind == Kind.RESULT]
-
-
 def result_candidates(
     body: bytes,
     items: Sequence[Item],

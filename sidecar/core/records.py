@@ -15,7 +15,7 @@ from sidecar.core.types import Offload, Path
 from sidecar.formats.base import Adapter
 from sidecar.formats.spelling import style_of
 
-__all__ = ["Applied", "apply_records", "removals"]
+__all__ = ["Applied", "apply_records", "removals", "replace_value"]
 
 
 class Applied(NamedTuple):
@@ -24,6 +24,13 @@ class Applied(NamedTuple):
     item: int  # index in the body
     record: Offload
     edit: Edit | None  # None: the item came with it applied, or a client changed the value beyond recognition
+
+
+def replace_value(adapter: Adapter, body: bytes, span: tuple[int, int], replacement: bytes) -> Edit:
+    """The edit that puts a replacement in a value's place; a cache marker that the client set on the value stays with it."""
+    if replacement[:1] in (b"{", b"["):
+        replacement = adapter.with_marker(replacement, body[span[0] : span[1]], style_of(replacement))
+    return Edit(span[0], span[1], replacement)
 
 
 def removals(records: Sequence[Offload], record_count: int) -> list[Path]:
@@ -64,10 +71,7 @@ def apply_records(
         if record.replacement:
             span = find(body, start, record.path, gone, is_string=record.replacement[:1] == b'"')
             if span is not None:
-                data = record.replacement
-                if data[:1] in (b"{", b"["):
-                    data = adapter.with_marker(data, body[span[0] : span[1]], style_of(data))
-                edit = Edit(span[0], span[1], data)
+                edit = replace_value(adapter, body, span, record.replacement)
         else:
             span = spans.get(moved[record.path])
             edit = None if span is None else Edit(span[0], span[1], b"")

@@ -16,13 +16,11 @@ from sidecar.engine.events import Event, EventKind, Events, read_back_publisher
 from sidecar.engine.fit_call import FitCall
 from sidecar.engine.messages import FitInput, FitResult, Pressure, TokenBasis
 from sidecar.engine.session import SessionCache
-from sidecar.formats.base import Style
-from sidecar.formats.spelling import style_of
 from sidecar.ports import Clock, Store
 
 __all__ = ["Engine"]
 
-TRIES = 50  # each but the last two met a deletion or a lost write: 20 deletions in a row are a test of ours
+TRIES = 50  # a try is lost to each deletion of the session, and to each lost write, that a call meets
 MAX_TROUBLED = 10_000
 
 
@@ -142,11 +140,6 @@ class Engine:
             known = self.store.read_artifact(key, artifact.artifact_id)
         if known is not None:
             check_same_content(known, artifact)
-
-    @staticmethod
-    def style_of(value: bytes) -> Style:
-        """Spelling of a JSON value."""
-        return style_of(value)
 
     def close(self) -> None:
         """Flush what is queued and let go of the store."""

@@ -20,7 +20,7 @@ from sidecar.core.fit import FitPlan, FitView, plan_fit
 from sidecar.core.limits import Effective, check_given, merge, resolve
 from sidecar.core.projection import Projection, holds_for, project, totals_of
 from sidecar.core.readback import READ_BACK_TOOL_NAME
-from sidecar.core.records import Applied, apply_records
+from sidecar.core.records import Applied, apply_records, replace_value
 from sidecar.core.retirable import add_up
 from sidecar.core.types import (
     Anchors,
@@ -356,10 +356,7 @@ class FitCall:
         for cut in cuts:
             at = cut.candidate.item
             span = (cut.candidate.start, cut.candidate.end) if cut.replacement else spans[(at, cut.raw_path)]
-            data = cut.replacement
-            if data[:1] in (b"{", b"["):
-                data = adapter.with_marker(data, self.given.body[span[0] : span[1]], self.engine.style_of(data))
-            edit = Edit(span[0], span[1], data)
+            edit = replace_value(adapter, self.given.body, span, cut.replacement)
             settled = not any(start < edit.end and edit.start < end for start, end in held)
             placed.append(Placed(edit, cut.candidate.kind, at, settled))
             self.cut_edits[(at, cut.raw_path)] = edit

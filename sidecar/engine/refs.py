@@ -76,19 +76,12 @@ class Refs:
             CallNotFoundError: no such call, or the id at that position is another.
         """
         if ref.item_index is not None:
-            found = self._calls.get((ref.item_index, ref.call_index or 0))
-            if (
-                found is None
-                and ref.call_index is None
-                and ref.call_id
-                or found is not None
-                and ref.call_index is None
-                and ref.call_id
-                and not _is(found, ref.call_id)
-            ):
+            if ref.call_index is None and ref.call_id:
                 found = next((c for c in self._calls.values() if c.item == ref.item_index and _is(c, ref.call_id)), None)
-            if found is not None and ref.call_id and not _is(found, ref.call_id):
-                found = None
+            else:
+                found = self._calls.get((ref.item_index, ref.call_index or 0))
+                if found is not None and ref.call_id and not _is(found, ref.call_id):
+                    found = None
         else:
             found = self._by_id.get(ref.call_id) if ref.call_id else None
         if found is None:
