@@ -11,6 +11,8 @@ from typing import Protocol
 
 import msgspec
 
+from sidecar.core.compaction import AttemptRecord, CheckpointRecord, RequestRecord, RollbackRecord
+from sidecar.core.replies import ModelReply
 from sidecar.core.types import (
     Anchors,
     ArtifactRecord,
@@ -28,7 +30,7 @@ from sidecar.core.types import (
     SessionKey,
 )
 
-__all__ = ["Batch", "Clock", "SessionHead", "SessionImage", "SessionSummary", "Store", "StoreStats"]
+__all__ = ["Batch", "Clock", "SessionHead", "SessionImage", "SessionSummary", "Store", "StoreStats", "SummaryModel"]
 
 
 class SessionHead(msgspec.Struct, frozen=True):
@@ -45,6 +47,7 @@ class SessionHead(msgspec.Struct, frozen=True):
     floor_bytes: int = 0  # size after the last cut that ended above its target; 0: none such
     create_ms: int = 0
     update_ms: int = 0
+    checkpoint_count: int = 0  # live
 
 
 class SessionImage(msgspec.Struct):
@@ -60,6 +63,10 @@ class SessionImage(msgspec.Struct):
     pins: list[PinKey]  # in force
     artifact_ids: set[str]
     envelope_digest: bytes  # of the newest durable envelope; empty: none
+    checkpoints: list[CheckpointRecord] = []  # in order of commit
+    attempts: list[AttemptRecord] = []  # newest state of each, in order of the first
+    rollbacks: list[RollbackRecord] = []  # in order of commit
+    requests: list[RequestRecord] = []  # in order of commit
 
 
 class Batch(msgspec.Struct):
@@ -82,6 +89,11 @@ class Batch(msgspec.Struct):
     anchors: Anchors | None = None
     receipts: Sequence[ReceiptRecord] = ()
     pins: Sequence[PinKey] | None = None  # all in force from now on
+    checkpoints: Sequence[CheckpointRecord] = ()
+    attempts: Sequence[AttemptRecord] = ()  # each in its newest state; an end that is durable is never written over
+    rollbacks: Sequence[RollbackRecord] = ()
+    requests: Sequence[RequestRecord] = ()
+    plans: Sequence[tuple[str, bytes]] = ()  # by attempt_id: the summary request that was handed to the caller
 
 
 class SessionSummary(msgspec.Struct, frozen=True):
@@ -92,6 +104,7 @@ class SessionSummary(msgspec.Struct, frozen=True):
     item_count: int  # on the branch
     stored_bytes: int
     artifact_count: int
+    checkpoint_count: int = 0  # live
 
 
 class StoreStats(msgspec.Struct, frozen=True):
@@ -127,6 +140,9 @@ class Store(Protocol):
     def list_sources(self, key: SessionKey, after: int, limit: int) -> list[tuple[int, ArtifactSource]]:
         """Places that artifacts stood in, oldest first, with their sequence numbers; only those past `after` (from -1)."""
 
+    def read_plan(self, key: SessionKey, attempt_id: str) -> bytes | None:
+        """The summary request of an attempt, as it was handed to the caller. Raises CorruptedError."""
+
     def list_sessions(self, scope: str, prefix: str) -> list[SessionSummary]:
         """Sessions of a scope whose id begins with prefix, most recently used first."""
 
@@ -144,6 +160,26 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Write what is queued, flush, and let go of the folder."""
+
+
+class SummaryModel(Protocol):
+    """A model endpoint that writes notes for a summary."""
+
+    @property
+    def name(self) -> str:
+        """Client with prompt version, such as "openai/1"."""
+
+    @property
+    def model(self) -> str:
+        """Model route."""
+
+    def summarize(self, system: str, user: str, *, max_output_bytes: int, timeout_s: float) -> ModelReply:
+        """Ask once; never retried.
+
+        Raises:
+            SummarizerFailedError: it had no effect: nothing was sent, or the endpoint refused it.
+            SummarizerUnknownError: nobody can say whether it was answered.
+        """
 
 
 class Clock(Protocol):

@@ -9,7 +9,9 @@ from typing import ClassVar
 
 __all__ = [
     "ArtifactNotFoundError",
+    "AttemptNotFoundError",
     "CallNotFoundError",
+    "CheckpointNotFoundError",
     "CorruptedError",
     "FormatAmbiguousError",
     "InternalError",
@@ -26,6 +28,9 @@ __all__ = [
     "SessionNotFoundError",
     "StoreFailedError",
     "StoreFullError",
+    "SummarizerFailedError",
+    "SummarizerNotConfiguredError",
+    "SummarizerUnknownError",
     "TooManyError",
     "TrimtabError",
 ]
@@ -89,6 +94,32 @@ class ArtifactNotFoundError(TrimtabError):
     """No such artifact in this session; final."""
 
     reason = "ARTIFACT_NOT_FOUND"
+
+
+class CheckpointNotFoundError(TrimtabError):
+    """No such checkpoint in this session, or it was taken back already."""
+
+    reason = "CHECKPOINT_NOT_FOUND"
+
+
+class AttemptNotFoundError(TrimtabError):
+    """No such attempt in this session."""
+
+    reason = "ATTEMPT_NOT_FOUND"
+
+
+class SummarizerNotConfiguredError(TrimtabError):
+    """MODEL was asked for and the server has no model endpoint."""
+
+    reason = "SUMMARIZER_NOT_CONFIGURED"
+
+
+class SummarizerFailedError(TrimtabError):
+    """A model endpoint failed and that had no effect. Never leaves the engine: it becomes KEPT, SUMMARIZER_FAILED."""
+
+
+class SummarizerUnknownError(TrimtabError):
+    """Nobody can say whether a model endpoint answered. Never leaves the engine: it becomes UNKNOWN."""
 
 
 class CallNotFoundError(TrimtabError):

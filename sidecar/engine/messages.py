@@ -10,6 +10,7 @@ from enum import IntEnum
 
 import msgspec
 
+from sidecar.core.compaction import KeptReason
 from sidecar.core.types import (
     EffectState,
     Format,
@@ -66,25 +67,6 @@ class TokenBasis(IntEnum):
     CALIBRATED = 3
     COUNTED = 4
     ESTIMATED = 5
-
-
-class KeptReason(IntEnum):
-    """Numbers as in the proto; those that Fit's advice uses, and the rest for Compact."""
-
-    UNSPECIFIED = 0
-    NO_PRESSURE = 1
-    NO_CANDIDATE = 2
-    MID_STAGE = 3
-    RESERVE_PROTECTED = 4
-    LOW_BENEFIT = 5
-    DOES_NOT_FIT = 6
-    SUMMARY_REJECTED = 7
-    SUMMARIZER_FAILED = 8
-    ATTEMPTS_SPENT = 9
-    DISABLED = 10
-    FIT_FIRST = 11
-    DRY_RUN = 12
-    ROLLED_BACK = 13
 
 
 class CallRef(msgspec.Struct, frozen=True):
