@@ -10,9 +10,10 @@ from abc import ABC, abstractmethod
 from typing import ClassVar, Literal, NamedTuple
 
 from fastpath import Edit, Grammar, Item, Part, Scan
+from sidecar.core.replies import ModelReply
 from sidecar.core.types import Format, ReductionKind, UsageFigures
 
-__all__ = ["Adapter", "Judged", "MediaPayload", "ReadBackCall", "Rows", "Style", "Violation"]
+__all__ = ["Adapter", "ContentSpan", "Judged", "MediaPayload", "ReadBackCall", "Rows", "Style", "Violation"]
 
 Rows = tuple[list[Item], list[Part]]
 """All items and parts of a scan."""
@@ -65,6 +66,15 @@ class ReadBackCall(NamedTuple):
     raw_id: bytes  # the id's JSON value as it came (b"" when the dialect gives none)
 
 
+class ContentSpan(NamedTuple):
+    """The content of a user item that may become one item with its neighbors: a string, or a list of blocks."""
+
+    start: int  # of the value in the body, quotes or brackets included
+    end: int
+    is_string: bool
+    elements: tuple[tuple[int, int], ...]  # spans of the blocks; for a string the value itself
+
+
 class Adapter(ABC):
     """One dialect."""
 
@@ -76,6 +86,9 @@ class Adapter(ABC):
 
     Where it is made "", only a REASONING part with a string as payload goes; one that is signed never does.
     """
+
+    merges_users: ClassVar[bool]
+    """Neighboring user items without results are one item: roles alternate, or the API merges them."""
 
     @abstractmethod
     def judge(self, scan: Scan, rows: Rows | None = None, earlier: Judged | None = None, since: int = 0) -> Judged:
@@ -152,3 +165,51 @@ class Adapter(ABC):
     @abstractmethod
     def usage(self, usage: bytes) -> UsageFigures:
         """Read the provider's usage object, by the dialect's rules. Raises MalformedBodyError; unknown members are ignored."""
+
+    # Compaction -------------------------------------------------------------------------------------------------------
+
+    def text_item(self, text: str, role: int, marker: bytes, style: Style) -> bytes:
+        """An item of role USER or ASSISTANT that holds one text, JSON; with a cache marker of that value where it is not empty."""
+        raise NotImplementedError
+
+    def text_part(self, text: str, marker: bytes, style: Style) -> bytes:
+        """The same text as one element of a user item's content list, JSON."""
+        raise NotImplementedError
+
+    def wrap_string(self, value: bytes) -> bytes:
+        """A content list's element that holds the text of a string content; `value` is that string's JSON, kept byte for byte."""
+        raise NotImplementedError
+
+    def content_span(self, body: bytes, item: Item) -> ContentSpan | None:
+        """Content of a user item that may become one with its neighbors.
+
+        None where it may not: no user item, members beside role and content (each once), a content that is empty, or that is
+        neither a string nor a list of objects.
+        """
+        raise NotImplementedError
+
+    def last_marker(self, body: bytes, start: int, end: int) -> bytes:
+        """JSON value of the last cache marker in the item at that span; b"" for none."""
+        raise NotImplementedError
+
+    def may_follow_summary(self, scan: Scan, rows: Rows, index: int) -> bool:
+        """Whether the assistant item at `index`, and all that follows, may stand behind a new user item without results.
+
+        False where thinking is on, `index` is in the tool loop that is still open, and it does not begin with its thinking block.
+        """
+        raise NotImplementedError
+
+    def summary_request(self, envelope: bytes, system: str, user: str, max_output_tokens: int) -> bytes:
+        """A complete request of this dialect that asks for a text: valid by itself, without tools and without thinking.
+
+        Args:
+            envelope: a body of the session; its model is taken over, and nothing of its history.
+            system: instructions.
+            user: the material.
+            max_output_tokens: where the dialect has such a limit.
+        """
+        raise NotImplementedError
+
+    def read_reply(self, response: bytes) -> ModelReply:
+        """Read a provider's whole response, JSON. Raises MalformedBodyError when it is not one; unknown members are ignored."""
+        raise NotImplementedError
