@@ -10,13 +10,17 @@ client may fill); the docs of the web search tool for encrypted_content. The rul
 
 from __future__ import annotations
 
-from fastpath import Code, Edit, Field, Grammar, GrammarSpec, Kind, PartFlag, Role, Scan, Shape
+from fastpath import Code, Edit, Field, Grammar, GrammarSpec, Item, Kind, PartFlag, Role, Scan, Shape
 from sidecar.core.errors import MalformedBodyError
 from sidecar.core.readback import READ_BACK_TOOL_DESCRIPTION, READ_BACK_TOOL_NAME, READ_BACK_TOOL_SCHEMA
+from sidecar.core.replies import ModelReply, Stop
 from sidecar.core.types import Format, ReductionKind, UsageFigures
 from sidecar.formats.anthropic_messages_rules import LOCAL_RULES, WHOLE_RULES
-from sidecar.formats.base import Adapter, Judged, MediaPayload, ReadBackCall, Rows, Style
+from sidecar.formats.base import Adapter, ContentSpan, Judged, MediaPayload, ReadBackCall, Rows, Style
 from sidecar.formats.blocks import arguments_object, base64_source, block_with_marker, result_value, text_block
+from sidecar.formats.joining import begins_loop_soundly, content_span, last_marker, marked_block, text_item, wrap_string
+from sidecar.formats.replies import block_kinds, content_text, no_reply, response_object, stop_of, usage_of
+from sidecar.formats.requests import own_limit, request, taken_over
 from sidecar.formats.rules import History, judge
 from sidecar.formats.spelling import PLAIN, spell
 from sidecar.formats.tools import already_there, append_tool, element_names, last_member
@@ -133,6 +137,22 @@ _READ_BACK_TOOL: dict[str, object] = {
     "input_schema": READ_BACK_TOOL_SCHEMA,
 }
 
+# What a summary request takes over. Without them it would go elsewhere, or be refused: the version stands in the body on Bedrock
+# and Vertex; gateways ask for a user in `metadata`, route by `provider` and `models`; `inference_geo` binds where data may go.
+_TAKEN_OVER = (b"model", b"models", b"provider", b"metadata", b"anthropic_version", b"inference_geo")
+
+# Source: anthropic-sdk-python, types/beta/beta_stop_reason.py. A paused turn is not at its end.
+_STOPS = {
+    b"end_turn": Stop.END,
+    b"stop_sequence": Stop.END,
+    b"max_tokens": Stop.LENGTH,
+    b"model_context_window_exceeded": Stop.LENGTH,
+    b"pause_turn": Stop.LENGTH,
+    b"tool_use": Stop.CALL,
+    b"refusal": Stop.REFUSED,
+}
+_CALLS = (b"tool_use", b"server_tool_use", b"mcp_tool_use")
+
 
 class AnthropicMessages(Adapter):
     """Messages."""
@@ -142,6 +162,7 @@ class AnthropicMessages(Adapter):
     grammar = GRAMMAR
     # Source: platform.claude.com, "Thinking": blocks of earlier turns may be left out, those of the current loop must come back.
     reasoning = "remove_before_last_user"
+    merges_users = True
 
     def judge(self, scan: Scan, rows: Rows | None = None, earlier: Judged | None = None, since: int = 0) -> Judged:
         """See Adapter."""
@@ -236,3 +257,58 @@ class AnthropicMessages(Adapter):
         written = figures.first(("cache_creation_input_tokens",))
         total = None if fresh is None else fresh + (read or 0) + (written or 0)
         return figures.told(total, read, figures.first(("output_tokens",)))
+
+    def text_item(self, text: str, role: int, marker: bytes, style: Style) -> bytes:
+        """See Adapter."""
+        return text_item(b"[" + marked_block(text, marker, style) + b"]", role, style)
+
+    def text_part(self, text: str, marker: bytes, style: Style) -> bytes:
+        """See Adapter."""
+        return marked_block(text, marker, style)
+
+    def wrap_string(self, value: bytes) -> bytes:
+        """See Adapter."""
+        return wrap_string(value)
+
+    def content_span(self, body: bytes, item: Item) -> ContentSpan | None:
+        """See Adapter."""
+        return content_span(body, item)
+
+    def last_marker(self, body: bytes, start: int, end: int) -> bytes:
+        """See Adapter."""
+        return last_marker(body[start:end], GRAMMAR)
+
+    def may_follow_summary(self, scan: Scan, rows: Rows, index: int) -> bool:
+        """See Adapter. `adaptive` thinking does not ask for a thinking block in front; a type that is not known may.
+
+        Source: as for the rule THINKING_NOT_FIRST.
+        """
+        thinking = last_member(scan, b"thinking")
+        if thinking[:1] != b"{" or string_at(thinking, b"type") in (b"disabled", b"adaptive"):
+            return True
+        return begins_loop_soundly(rows, index)
+
+    def summary_request(self, envelope: bytes, system: str, user: str, max_output_tokens: int) -> bytes:
+        """See Adapter."""
+        limit = own_limit(envelope, b"max_tokens", max_output_tokens)
+        return request(
+            [
+                *taken_over(envelope, _TAKEN_OVER),
+                (b"max_tokens", str(limit).encode()),
+                (b"system", spell(system, PLAIN)),
+                (b"messages", spell([{"role": "user", "content": user}], PLAIN)),
+            ]
+        )
+
+    def read_reply(self, response: bytes) -> ModelReply:
+        """See Adapter."""
+        value = response_object(response)
+        content = value_at(value, b"content")
+        if not content:
+            no_reply("it has no content")
+        return ModelReply(
+            text=content_text(content),
+            stop=stop_of(value_at(value, b"stop_reason"), _STOPS),
+            has_calls=any(kind in _CALLS for kind in block_kinds(content)),
+            usage=usage_of(self, value_at(value, b"usage")),
+        )

@@ -168,37 +168,39 @@ class Adapter(ABC):
 
     # Compaction -------------------------------------------------------------------------------------------------------
 
+    @abstractmethod
     def text_item(self, text: str, role: int, marker: bytes, style: Style) -> bytes:
-        """An item of role USER or ASSISTANT that holds one text, JSON; with a cache marker of that value where it is not empty."""
-        raise NotImplementedError
+        """An item of role USER or ASSISTANT that holds one text, JSON; with a cache marker of that value unless it is empty."""
 
+    @abstractmethod
     def text_part(self, text: str, marker: bytes, style: Style) -> bytes:
         """The same text as one element of a user item's content list, JSON."""
-        raise NotImplementedError
 
+    @abstractmethod
     def wrap_string(self, value: bytes) -> bytes:
         """A content list's element that holds the text of a string content; `value` is that string's JSON, kept byte for byte."""
-        raise NotImplementedError
 
+    @abstractmethod
     def content_span(self, body: bytes, item: Item) -> ContentSpan | None:
         """Content of a user item that may become one with its neighbors.
 
-        None where it may not: no user item, members beside role and content (each once), a content that is empty, or that is
-        neither a string nor a list of objects.
+        One that holds results has a span too: whether it may be joined is for the caller to say. None where it may not: no user
+        item, members beside role and content (each once), a content that is empty or blank, or that is neither a string nor a
+        list of objects.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def last_marker(self, body: bytes, start: int, end: int) -> bytes:
         """JSON value of the last cache marker in the item at that span; b"" for none."""
-        raise NotImplementedError
 
+    @abstractmethod
     def may_follow_summary(self, scan: Scan, rows: Rows, index: int) -> bool:
         """Whether the assistant item at `index`, and all that follows, may stand behind a new user item without results.
 
         False where thinking is on, `index` is in the tool loop that is still open, and it does not begin with its thinking block.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def summary_request(self, envelope: bytes, system: str, user: str, max_output_tokens: int) -> bytes:
         """A complete request of this dialect that asks for a text: valid by itself, without tools and without thinking.
 
@@ -208,8 +210,7 @@ class Adapter(ABC):
             user: the material.
             max_output_tokens: where the dialect has such a limit.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def read_reply(self, response: bytes) -> ModelReply:
         """Read a provider's whole response, JSON. Raises MalformedBodyError when it is not one; unknown members are ignored."""
-        raise NotImplementedError

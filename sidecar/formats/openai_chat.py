@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import json
 
-from fastpath import Code, Edit, Field, Grammar, GrammarSpec, Kind, Role, Scan, Shape, locate
+from fastpath import Code, Edit, Field, Grammar, GrammarSpec, Item, Kind, Role, Scan, Shape, locate
 from sidecar.core.errors import MalformedBodyError
 from sidecar.core.readback import READ_BACK_TOOL_DESCRIPTION, READ_BACK_TOOL_NAME, READ_BACK_TOOL_SCHEMA
+from sidecar.core.replies import ModelReply, Stop
 from sidecar.core.types import Format, ReductionKind, UsageFigures
-from sidecar.formats.base import Adapter, Judged, MediaPayload, ReadBackCall, Rows, Style
+from sidecar.formats.base import Adapter, ContentSpan, Judged, MediaPayload, ReadBackCall, Rows, Style
 from sidecar.formats.blocks import arguments_object, base64_source, block_with_marker, data_url, result_value, text_block
+from sidecar.formats.joining import content_span, last_marker, marked_block, text_item, wrap_string
 from sidecar.formats.openai_chat_rules import LOCAL_RULES, WHOLE_RULES
+from sidecar.formats.replies import block_kinds, content_text, is_told, no_reply, response_object, stop_of, usage_of
+from sidecar.formats.requests import own_limit, request, taken_over
 from sidecar.formats.rules import History, judge
 from sidecar.formats.spelling import PLAIN, spell
 from sidecar.formats.tools import already_there, append_tool, element_names, last_member
@@ -151,6 +155,23 @@ _READ_BACK_TOOL: dict[str, object] = {
 }
 _TOOL_NAME_PATHS: tuple[tuple[bytes, ...], ...] = ((b"function", b"name"), (b"custom", b"name"), (b"name",))
 
+# What a summary request takes over. Without them it would go elsewhere, or be refused: gateways route by `provider` (who may see
+# the data) and `models`, and may ask for a `user`; `store` says whether the provider keeps it, and `metadata` goes with it.
+_TAKEN_OVER = (b"model", b"models", b"provider", b"user", b"safety_identifier", b"store", b"metadata")
+_LIMITS = (b"max_completion_tokens", b"max_tokens")
+
+# Source: openai-python, types/chat/chat_completion.py; then what Mistral, DeepSeek and Together say for a cut and an end.
+_STOPS = {
+    b"stop": Stop.END,
+    b"length": Stop.LENGTH,
+    b"tool_calls": Stop.CALL,
+    b"function_call": Stop.CALL,
+    b"content_filter": Stop.REFUSED,
+    b"model_length": Stop.LENGTH,
+    b"insufficient_system_resource": Stop.LENGTH,
+    b"eos": Stop.END,
+}
+
 
 class OpenAIChat(Adapter):
     """Chat Completions."""
@@ -161,6 +182,7 @@ class OpenAIChat(Adapter):
     # DeepSeek and its kin refuse an assistant item with calls whose reasoning key is gone; the empty string passes.
     # Source: https://api-docs.deepseek.com/guides/thinking_mode ("tool calls"); esengine/DeepSeek-Reasonix pull 6217.
     reasoning = "blank"
+    merges_users = False
 
     def judge(self, scan: Scan, rows: Rows | None = None, earlier: Judged | None = None, since: int = 0) -> Judged:
         """See Adapter."""
@@ -258,6 +280,57 @@ class OpenAIChat(Adapter):
         if total is None and missed is not None and cached is not None:
             total = missed + cached
         return figures.told(total, cached, figures.first(("completion_tokens",)))
+
+    def text_item(self, text: str, role: int, marker: bytes, style: Style) -> bytes:
+        """See Adapter. Gateways take a `cache_control` on a content part, so with one the content is a list."""
+        content = b"[" + marked_block(text, marker, style) + b"]" if marker else spell(text, style)
+        return text_item(content, role, style)
+
+    def text_part(self, text: str, marker: bytes, style: Style) -> bytes:
+        """See Adapter."""
+        return marked_block(text, marker, style)
+
+    def wrap_string(self, value: bytes) -> bytes:
+        """See Adapter."""
+        return wrap_string(value)
+
+    def content_span(self, body: bytes, item: Item) -> ContentSpan | None:
+        """See Adapter."""
+        return content_span(body, item)
+
+    def last_marker(self, body: bytes, start: int, end: int) -> bytes:
+        """See Adapter. Only `cache_control`: OpenAI's own breakpoint is another thing, and its value means nothing there."""
+        return last_marker(body[start:end], GRAMMAR)
+
+    def may_follow_summary(self, scan: Scan, rows: Rows, index: int) -> bool:
+        """Always: what servers ask of reasoning, they ask of items with calls wherever these stand, and those keep theirs."""
+        return True
+
+    def summary_request(self, envelope: bytes, system: str, user: str, max_output_tokens: int) -> bytes:
+        """See Adapter. The limit of output goes by the name that the envelope uses: each is refused somewhere; without, none."""
+        named = taken_over(envelope, _LIMITS)[:1]
+        limits = [(key, str(own_limit(envelope, key, max_output_tokens)).encode()) for key, _ in named]
+        messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
+        return request([*taken_over(envelope, _TAKEN_OVER), *limits, (b"messages", spell(messages, PLAIN))])
+
+    def read_reply(self, response: bytes) -> ModelReply:
+        """See Adapter. The first choice counts."""
+        value = response_object(response)
+        choice = value_at(value, b"choices", 0)
+        message = value_at(choice, b"message") if choice else b""
+        if message[:1] != b"{":
+            no_reply("it has no message")
+        # OpenRouter says so of a provider that failed midway.
+        if is_told(value_at(choice, b"error")) or string_at(choice, b"finish_reason") == b"error":
+            no_reply("the provider failed midway")
+        content = value_at(message, b"content") or b"null"
+        refused = is_told(value_at(message, b"refusal")) or b"refusal" in block_kinds(content)
+        return ModelReply(
+            text=content_text(content),
+            stop=Stop.REFUSED if refused else stop_of(value_at(choice, b"finish_reason"), _STOPS),
+            has_calls=is_told(value_at(message, b"tool_calls")) or is_told(value_at(message, b"function_call")),
+            usage=usage_of(self, value_at(value, b"usage")),
+        )
 
 
 def _arguments(given: bytes) -> bytes | None:
