@@ -13,6 +13,7 @@ from sidecar.engine.messages import (
     FitInput,
     FitResult,
     HistoryMatch,
+    Note,
     PinGiven,
     ReceiptGiven,
     Reduction,
@@ -25,6 +26,7 @@ from sidecar.rpc.mapping import (
     decode_enum,
     decode_format,
     decode_limits,
+    decode_revision,
     decode_session,
     encode_artifact,
     encode_call,
@@ -37,7 +39,7 @@ from sidecar.rpc.mapping import (
 )
 from trimtab.v1 import common_pb2, context_pb2
 
-__all__ = ["decode_anchors", "decode_fit", "decode_pins", "decode_receipts", "encode_fit"]
+__all__ = ["decode_anchors", "decode_fit", "decode_pins", "decode_receipts", "encode_fit", "encode_notes", "encode_reduction"]
 
 
 def decode_fit(request: context_pb2.FitRequest) -> FitInput:
@@ -61,9 +63,7 @@ def decode_fit(request: context_pb2.FitRequest) -> FitInput:
         usage_json=usage_json,
         dry_run=request.dry_run,
         list_applied=request.list_applied,
-        expected_revision=not_negative(request.expected_revision, "expected_revision")
-        if request.HasField("expected_revision")
-        else None,
+        expected_revision=decode_revision(request),
     )
 
 
@@ -127,7 +127,7 @@ def encode_fit(result: FitResult) -> context_pb2.FitResponse:
         body=result.body,
         before=encode_pressure(result.before),
         after=encode_pressure(result.after),
-        reductions=[_encode_reduction(reduction) for reduction in result.reductions],
+        reductions=[encode_reduction(reduction) for reduction in result.reductions],
         totals=[
             context_pb2.ReductionTotal(kind=int(total.kind), count=total.count, saved_bytes=total.saved_bytes)  # type: ignore[arg-type]
             for total in result.totals
@@ -143,7 +143,7 @@ def encode_fit(result: FitResult) -> context_pb2.FitResponse:
             context_pb2.Blocker(item_index=blocker.item_index, size_bytes=blocker.size_bytes, reason=blocker.reason)
             for blocker in result.blockers
         ],
-        notes=[context_pb2.Note(reason=note.reason, message=encode_text(note.message)) for note in result.notes],
+        notes=encode_notes(result.notes),
         match=_encode_match(result.match),
         revision=result.revision,
         item_count=result.item_count,
@@ -155,7 +155,13 @@ def encode_fit(result: FitResult) -> context_pb2.FitResponse:
     )
 
 
-def _encode_reduction(reduction: Reduction) -> context_pb2.Reduction:
+def encode_notes(notes: Iterable[Note]) -> list[context_pb2.Note]:
+    """What the caller should know."""
+    return [context_pb2.Note(reason=note.reason, message=encode_text(note.message)) for note in notes]
+
+
+def encode_reduction(reduction: Reduction) -> context_pb2.Reduction:
+    """One reduction in the returned body."""
     return context_pb2.Reduction(
         kind=int(reduction.kind),  # type: ignore[arg-type]
         item_index=reduction.item_index,

@@ -1,4 +1,4 @@
-"""What stands around every call: errors become statuses, and long streams do not take the threads that short calls need.
+"""What stands around every call: errors become statuses, and what is long does not take the threads that short calls need.
 
 Servicers raise TrimtabError and know nothing of status codes. A request that cannot be read is refused here: left to gRPC it ends
 as INTERNAL without a reason, and with a trace in the log.
@@ -10,18 +10,36 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import wraps
 from threading import BoundedSemaphore
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc
 
 from sidecar.core.errors import InvalidFieldError, TooManyError, TrimtabError
+from sidecar.rpc.mapping import unreadable
 from sidecar.rpc.status import abort, abort_unknown
 
-__all__ = ["STREAM_COUNT", "EdgeInterceptor"]
+__all__ = ["STREAM_COUNT", "WAITING_COUNT", "EdgeInterceptor", "may_wait", "on_wire"]
 
 # Open streams at once (ReadItems, WatchSessions, reflection). Each holds a thread of its own: a reader that stalls must not
 # stop a Fit.
 STREAM_COUNT = 64
+
+# Calls at once that may wait for something slow, such as a model (`may_wait`). They too have threads of their own.
+WAITING_COUNT = 32
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def may_wait(behavior: F) -> F:
+    """Mark a servicer's method that may wait for something slow."""
+    behavior.may_wait = True  # type: ignore[attr-defined]
+    return behavior
+
+
+def on_wire(behavior: F) -> F:
+    """Mark a servicer's method that takes and gives bytes as they are on the wire, whatever the generated stubs say."""
+    behavior.on_wire = True  # type: ignore[attr-defined]
+    return behavior
 
 
 class EdgeInterceptor(grpc.ServerInterceptor):  # type: ignore[type-arg]  # generic in the stubs only
@@ -32,6 +50,8 @@ class EdgeInterceptor(grpc.ServerInterceptor):  # type: ignore[type-arg]  # gene
         self._slots = BoundedSemaphore(STREAM_COUNT)
         # A few more than slots, so that a call too many is told so at once and does not wait for a thread.
         self._stream_pool = ThreadPoolExecutor(STREAM_COUNT + 4, thread_name_prefix="stream")
+        self._waiting_slots = BoundedSemaphore(WAITING_COUNT)
+        self._waiting_pool = ThreadPoolExecutor(WAITING_COUNT + 4, thread_name_prefix="wait")
         self._wrapped: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
 
     def intercept_service(
@@ -52,8 +72,10 @@ class EdgeInterceptor(grpc.ServerInterceptor):  # type: ignore[type-arg]  # gene
         return wrapped
 
     def _wrap(self, handler: Any) -> grpc.RpcMethodHandler[Any, Any]:
-        read = _reading(handler.request_deserializer)
         wrapped: Any
+        if getattr(handler.unary_unary, "on_wire", False):
+            return grpc.unary_unary_rpc_method_handler(_unary(handler.unary_unary))
+        read = _reading(handler.request_deserializer)
         if handler.stream_stream:  # reflection
             wrapped = self._stream(_all_readable(handler.stream_stream))
             return grpc.stream_stream_rpc_method_handler(wrapped, read, handler.response_serializer)
@@ -61,11 +83,27 @@ class EdgeInterceptor(grpc.ServerInterceptor):  # type: ignore[type-arg]  # gene
             wrapped = self._stream(_readable(handler.unary_stream))
             return grpc.unary_stream_rpc_method_handler(wrapped, read, handler.response_serializer)
         wrapped = _unary(_readable(handler.unary_unary))
+        if getattr(handler.unary_unary, "may_wait", False):
+            wrapped = self._waiting(wrapped)
         return grpc.unary_unary_rpc_method_handler(wrapped, read, handler.response_serializer)
 
     def close(self) -> None:
-        """Let the streams' threads go. Call after the server has stopped."""
+        """Let the threads go. Call after the server has stopped."""
         self._stream_pool.shutdown(wait=False, cancel_futures=True)
+        self._waiting_pool.shutdown(wait=True)  # what they do ends in the store, which closes next
+
+    def _waiting(self, behavior: Callable[[Any, grpc.ServicerContext], Any]) -> Callable[[Any, grpc.ServicerContext], Any]:
+        def waited(request: Any, context: grpc.ServicerContext) -> Any:
+            if not self._waiting_slots.acquire(blocking=False):
+                hint = "retry later"
+                abort(context, TooManyError("too many calls that may wait for a model", hint=hint, limit_count=WAITING_COUNT))
+            try:
+                return behavior(request, context)
+            finally:
+                self._waiting_slots.release()
+
+        waited.experimental_thread_pool = self._waiting_pool  # type: ignore[attr-defined]
+        return waited
 
     def _stream(self, behavior: Callable[[Any, grpc.ServicerContext], Iterator[Any]]) -> Callable[..., Iterator[Any]]:
         if getattr(behavior, "experimental_non_blocking", False):
@@ -101,11 +139,7 @@ def _reading(deserialize: Callable[[bytes], Any] | None) -> Callable[[bytes], An
 
 def _check(request: Any) -> None:
     if isinstance(request, _Unreadable):
-        raise InvalidFieldError(
-            "the request is not a message of this call's type, or a text field of it is not UTF-8",
-            hint="send what the stubs generated from proto/trimtab/v1 write; payloads go in bytes fields",
-            field="request",
-        )
+        raise unreadable()
 
 
 def _readable(behavior: Callable[..., Any]) -> Callable[..., Any]:

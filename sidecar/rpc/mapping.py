@@ -14,11 +14,12 @@ from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from sidecar.core.errors import InvalidFieldError
-from sidecar.core.types import Format, LimitsGiven, Preset, SessionKey
+from sidecar.core.types import Format, LimitsGiven, Preset, SessionKey, UsageFigures
 from sidecar.engine.messages import ArtifactView, CallRef, Pressure
 from trimtab.v1 import common_pb2
 
 __all__ = [
+    "REQUEST_ID_BYTES",
     "SCOPE_BYTES",
     "SESSION_ID_BYTES",
     "decode_call",
@@ -26,6 +27,8 @@ __all__ = [
     "decode_format",
     "decode_limits",
     "decode_page_size",
+    "decode_request_id",
+    "decode_revision",
     "decode_scope",
     "decode_session",
     "encode_artifact",
@@ -35,13 +38,16 @@ __all__ = [
     "encode_session",
     "encode_text",
     "encode_time",
+    "encode_usage",
     "not_negative",
     "require",
     "short",
+    "unreadable",
 ]
 
 SESSION_ID_BYTES = 256
 SCOPE_BYTES = 128
+REQUEST_ID_BYTES = 128
 NAME_BYTES = 256
 SOFT_BYTES_MIN = 1024
 TEXT_BYTES = 256  # what the proto says of text that comes from a body
@@ -51,14 +57,23 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 E = TypeVar("E", bound=IntEnum)
 
 
-def require(good: bool, field: str, what: str) -> None:
+def require(good: bool, field: str, what: str, hint: str = "") -> None:
     """Refuse a field unless `good`.
 
     Raises:
         InvalidFieldError: INVALID_FIELD with the field's name.
     """
     if not good:
-        raise InvalidFieldError(f"{field} {what}", field=field)
+        raise InvalidFieldError(f"{field} {what}", hint=hint, field=field)
+
+
+def unreadable() -> InvalidFieldError:
+    """For a request that is no message of its call's type."""
+    return InvalidFieldError(
+        "the request is not a message of this call's type, or a text field of it is not UTF-8",
+        hint="send what the stubs generated from proto/trimtab/v1 write; payloads go in bytes fields",
+        field="request",
+    )
 
 
 def not_negative(value: int, field: str) -> int:
@@ -103,6 +118,17 @@ def decode_session(request: Message, field: str = "session") -> SessionKey:
     return SessionKey(decode_scope(ref.scope, f"{field}.scope"), ref.session_id)
 
 
+def decode_request_id(value: str, field: str = "request_id") -> str:
+    """What makes a repeated call answer as the first did."""
+    require(bool(value), field, "is required", "make it from what is done, such as the stage's name, not from the time")
+    return short(value, field, REQUEST_ID_BYTES)
+
+
+def decode_revision(request: Message, field: str = "expected_revision") -> int | None:
+    """The revision that a call asks for; None: any."""
+    return not_negative(getattr(request, field), field) if request.HasField(field) else None
+
+
 def decode_page_size(value: int, limit: int, field: str = "page_size") -> int:
     """How many to list: 0 means `limit`, more than that is cut to it."""
     return min(not_negative(value, field) or limit, limit)
@@ -138,11 +164,11 @@ def encode_session(key: SessionKey) -> common_pb2.SessionRef:
     return common_pb2.SessionRef(scope=key.scope, session_id=key.session_id)
 
 
-def encode_text(text: str) -> str:
+def encode_text(text: str, limit_bytes: int = TEXT_BYTES) -> str:
     """Text from a body as it may be shown: U+FFFD for lone surrogates, cut at 256 bytes on a character."""
     text = _SURROGATES.sub("\ufffd", text)
     raw = text.encode()
-    return text if len(raw) <= TEXT_BYTES else raw[:TEXT_BYTES].decode("utf-8", "ignore")
+    return text if len(raw) <= limit_bytes else raw[:limit_bytes].decode("utf-8", "ignore")
 
 
 def encode_call(call: CallRef | None) -> common_pb2.CallRef | None:
@@ -160,6 +186,11 @@ def encode_time(time_ms: int) -> Timestamp:
 def encode_pressure(pressure: Pressure) -> common_pb2.Pressure:
     """Sizes; tokens unset when they are not known."""
     return common_pb2.Pressure(**_set_fields(pressure))
+
+
+def encode_usage(usage: UsageFigures) -> common_pb2.Usage:
+    """What a provider reported; a figure that it did not is unset."""
+    return common_pb2.Usage(**_set_fields(usage))
 
 
 def encode_artifact(view: ArtifactView) -> common_pb2.Artifact:

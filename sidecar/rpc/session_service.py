@@ -1,4 +1,4 @@
-"""SessionService: looks after sessions. ListCheckpoints and Rollback are not here yet and answer UNIMPLEMENTED."""
+"""SessionService: looks after sessions."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from sidecar.core.limits import resolve
 from sidecar.core.paging import Question, decode_page_token, encode_page_token
 from sidecar.core.types import LimitsGiven, Preset, SessionKey
 from sidecar.engine.artifacts import page_limit
+from sidecar.engine.compact_messages import CheckpointView, RollbackInput, RollbackResult
 from sidecar.engine.config import EngineConfig
 from sidecar.engine.events import Events, Seen
 from sidecar.engine.messages import Pressure
 from sidecar.formats import ADAPTERS
 from sidecar.ports import SessionSummary, Store
 from sidecar.rpc.artifact_service import read_summary
+from sidecar.rpc.compact_mapping import decode_rollback, encode_checkpoint
 from sidecar.rpc.mapping import (
     SESSION_ID_BYTES,
     decode_scope,
@@ -37,7 +39,7 @@ from trimtab.v1 import session_pb2, session_pb2_grpc
 __all__ = ["SessionEngine", "SessionServicer"]
 
 ITEMS_BYTES = 1 << 20
-"""How much of items one message of ReadItems holds, unless a single item is larger."""
+"""How much of items one message of ReadItems holds, unless a single item is larger; likewise of checkpoints on a page."""
 
 _BYTES_PER_TOKEN = 2.0  # for the limits of a session of which nothing is known: errs low, as Fit does
 
@@ -54,6 +56,12 @@ class SessionEngine(Protocol):
     def last_pressure(self, key: SessionKey, /) -> Pressure | None:
         """Size of the body answered last."""
 
+    def checkpoints(self, key: SessionKey, /) -> list[CheckpointView]:
+        """All checkpoints of a session, oldest first."""
+
+    def rollback(self, given: RollbackInput, /) -> RollbackResult:
+        """Take a checkpoint and all later ones back."""
+
     def delete(self, key: SessionKey, /) -> bool:
         """Remove a session."""
 
@@ -63,6 +71,12 @@ class _ListPosition(msgspec.Struct, frozen=True, array_like=True):
 
     update_ms: int
     session_id: str
+
+
+class _CheckpointPosition(msgspec.Struct, frozen=True, array_like=True):
+    """How many were given out. Checkpoints are only ever added, so it stays right."""
+
+    count: int
 
 
 class SessionServicer(session_pb2_grpc.SessionServiceServicer):
@@ -133,6 +147,32 @@ class SessionServicer(session_pb2_grpc.SessionServiceServicer):
         if items:
             yield session_pb2.ReadItemsResponse(item_index=first, items=items)
 
+    def ListCheckpoints(  # noqa: N802
+        self, request: session_pb2.ListCheckpointsRequest, context: grpc.ServicerContext
+    ) -> session_pb2.ListCheckpointsResponse:
+        """List all checkpoints of a session, oldest first. A page also ends where its summaries would make it large."""
+        key = decode_session(request)
+        want = page_limit(not_negative(request.page_size, "page_size"))
+        question: Question = ("checkpoints/1", key.scope, key.session_id)
+        position = decode_page_token(question, request.page_token, _CheckpointPosition)
+        views = self._engine.checkpoints(key)
+        start = end = 0 if position is None else min(position.count, len(views))
+        size = 0
+        while end < min(start + want, len(views)):
+            size += len(views[end].summary)
+            if end > start and size > ITEMS_BYTES:
+                break
+            end += 1
+        token = encode_page_token(question, _CheckpointPosition(end)) if end < len(views) else ""
+        return session_pb2.ListCheckpointsResponse(checkpoints=map(encode_checkpoint, views[start:end]), next_page_token=token)
+
+    def Rollback(  # noqa: N802
+        self, request: session_pb2.RollbackRequest, context: grpc.ServicerContext
+    ) -> session_pb2.RollbackResponse:
+        """Take a checkpoint and all later ones back."""
+        result = self._engine.rollback(decode_rollback(request))
+        return session_pb2.RollbackResponse(checkpoint_ids=result.checkpoint_ids, revision=result.revision)
+
     def DeleteSession(  # noqa: N802
         self, request: session_pb2.DeleteSessionRequest, context: grpc.ServicerContext
     ) -> session_pb2.DeleteSessionResponse:
@@ -185,6 +225,7 @@ class SessionServicer(session_pb2_grpc.SessionServiceServicer):
             raw_bytes=head.raw_bytes,
             stored_bytes=summary.stored_bytes,
             artifact_count=summary.artifact_count,
+            checkpoint_count=summary.checkpoint_count,
             last_pressure=None if last is None else encode_pressure(last),
             create_time=encode_time(head.create_ms),
             update_time=encode_time(head.update_ms),

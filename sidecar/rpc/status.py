@@ -91,8 +91,8 @@ def to_status(error: TrimtabError) -> _Status:
 
 
 def abort(context: grpc.ServicerContext, error: TrimtabError) -> NoReturn:
-    """End the call with `error`. A broken invariant is logged and goes out without its details."""
-    if isinstance(error, InternalError):
+    """End the call with `error`. A broken invariant, or an error that should not have come here, is logged and goes out bare."""
+    if error.reason == InternalError.reason:
         abort_unknown(context, error)
     context.abort_with_status(to_status(error))
     raise AssertionError("abort_with_status returned")

@@ -121,7 +121,7 @@ def test_resolve_call_takes_the_dialect_of_the_session_unless_told(app: App) -> 
     assert [answer.result for answer in (response, other)] == [b"", b""]
 
 
-@pytest.mark.parametrize("method", ["Compact", "FinishCompact", "Recover", "Record"])
+@pytest.mark.parametrize("method", ["Recover", "Record"])
 def test_calls_that_are_to_come_answer_unimplemented_and_log_nothing(
     app: App, method: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -143,13 +143,6 @@ def test_every_stream_that_is_wrong_is_refused_with_its_reason(
     assert (found, details.get("field")) == (reason, field)
 
 
-@pytest.mark.parametrize("method", ["ListCheckpoints", "Rollback"])
-def test_what_is_not_there_yet_is_unimplemented(running: Running, method: str) -> None:
-    with pytest.raises(grpc.RpcError) as caught:
-        getattr(running.sessions, method)(getattr(session_pb2, f"{method}Request")(session=ref("known")))
-    assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED  # type: ignore[attr-defined]
-
-
 def test_list_sessions_gives_the_scope_most_recent_first_on_pages(running: Running, scope: str) -> None:
     names = ["b/1", "a/1", "a/2", "a/3", "é"]
     for each in names:
