@@ -4,6 +4,7 @@
 
     t = trimtab.connect("unix:/run/trimtab.sock", format="anthropic-messages", read_back="inject")
     body = t.fit("run-1", body)             # before each model call: send what it gives
+    body = t.prepare("run-1", body, boundary="step 7")   # instead, where a stage ended: it may compact
     result = t.resolve("run-1", tool_use)   # for each call of the model: its result, or None when the tool is yours
 
 The generated messages and stubs are in `trimtab.v1`.
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 from trimtab.aio import AsyncTrimtab, connect_async
 from trimtab.client import Trimtab, connect
+from trimtab.compaction import CompactOptions
 from trimtab.errors import (
     ArtifactNotFoundError,
     AttemptNotFoundError,
@@ -44,6 +46,7 @@ from trimtab.errors import (
     UnavailableError,
     error_from_rpc,
 )
+from trimtab.prepare import PrepareOptions, SummaryNotMade
 from trimtab.settings import CallOptions, Limits
 
 __all__ = [
@@ -54,6 +57,7 @@ __all__ = [
     "CallOptions",
     "CannotFitError",
     "CheckpointNotFoundError",
+    "CompactOptions",
     "CorruptedError",
     "DeadlineExceededError",
     "FormatAmbiguousError",
@@ -66,6 +70,7 @@ __all__ = [
     "NotServingError",
     "PageTokenInvalidError",
     "PatternInvalidError",
+    "PrepareOptions",
     "RangeInvalidError",
     "ReadBackRequiredError",
     "RequestIdReusedError",
@@ -74,6 +79,7 @@ __all__ = [
     "StoreFailedError",
     "StoreFullError",
     "SummarizerNotConfiguredError",
+    "SummaryNotMade",
     "TooManyError",
     "Trimtab",
     "TrimtabError",

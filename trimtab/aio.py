@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self, Unpack, overload
 
 import grpc
 import grpc.aio
 
+from trimtab.compaction import CompactOptions, checkpoints_request, compact_request, finish_request, rollback_request
 from trimtab.errors import TrimtabError, error_from_rpc
 from trimtab.fail_open import FailOpen
 from trimtab.payload import fitted_body, resolved_result, to_bytes, to_dict
+from trimtab.prepare import Call, PrepareOptions, Step, awaited, drive_async, prepare_steps
 from trimtab.settings import CallOptions, Limits, Settings, make_settings
 from trimtab.stubs import DEFAULT_MAX_MESSAGE_BYTES, Stubs, channel_options
-from trimtab.v1 import context_pb2
+from trimtab.v1 import common_pb2, context_pb2, session_pb2
 
 __all__ = ["AsyncTrimtab", "connect_async"]
 
@@ -60,6 +63,8 @@ class AsyncTrimtab:
         self._left_behind: list[Stubs[grpc.aio.Channel]] = []
         self.last: context_pb2.FitResponse | None = None
         """The whole answer to the last `fit`, None after failing open. With many tasks, use `fit_response`."""
+        self.last_compact: context_pb2.CompactResponse | None = None
+        """As `Trimtab.last_compact`."""
 
     @property
     def fail_open_count(self) -> int:
@@ -91,6 +96,53 @@ class AsyncTrimtab:
         return response
 
     @overload
+    async def prepare(
+        self,
+        session_id: str,
+        body: bytes,
+        *,
+        boundary: str = "",
+        summarize: Callable[[bytes], Any] | None = None,
+        **options: Unpack[PrepareOptions],
+    ) -> bytes: ...
+    @overload
+    async def prepare(
+        self,
+        session_id: str,
+        body: dict[str, Any],
+        *,
+        boundary: str = "",
+        summarize: Callable[[dict[str, Any]], Any] | None = None,
+        **options: Unpack[PrepareOptions],
+    ) -> dict[str, Any]: ...
+    async def prepare(
+        self,
+        session_id: str,
+        body: bytes | dict[str, Any],
+        *,
+        boundary: str = "",
+        summarize: Callable[[Any], Any] | None = None,
+        **options: Unpack[PrepareOptions],
+    ) -> bytes | dict[str, Any]:
+        """As `Trimtab.prepare`; `summarize` may be a coroutine function. After a cancellation the same call goes on with it."""
+        self.last = self.last_compact = None
+
+        async def take(step: Step) -> Any:
+            if isinstance(step, Call):
+                return await _answer(getattr(self.context, step.method), step.request, self._settings.call_timeout(options))
+            assert summarize is not None
+            return await awaited(summarize(to_dict(step.request) if as_dict else step.request))
+
+        as_dict = not isinstance(body, bytes | bytearray | memoryview)
+        raw = to_bytes(body, "body")
+        steps = prepare_steps(
+            self._settings, self._fail_open, session_id, raw, options, boundary=boundary, has_model=summarize is not None
+        )
+        prepared = await drive_async(steps, take)
+        self.last, self.last_compact = prepared.fit, prepared.compact
+        return body if prepared.fit is None else fitted_body(body, prepared.fit)
+
+    @overload
     async def resolve(self, session_id: str, call: bytes) -> bytes | None: ...
     @overload
     async def resolve(self, session_id: str, call: dict[str, Any]) -> dict[str, Any] | None: ...
@@ -105,6 +157,59 @@ class AsyncTrimtab:
         request = context_pb2.GetReadBackToolRequest(format=self._settings.format)
         response = await _answer(self.context.GetReadBackTool, request, self._settings.timeout)
         return to_dict(response.tool)
+
+    async def compact(
+        self, session_id: str, request_id: str, body: bytes | dict[str, Any] = b"", **options: Unpack[CompactOptions]
+    ) -> context_pb2.CompactResponse:
+        """As `Trimtab.compact`."""
+        request = compact_request(self._settings, session_id, request_id, body, options)
+        answer: context_pb2.CompactResponse = await _answer(self.context.Compact, request, self._settings.call_timeout(options))
+        return answer
+
+    async def finish_compact(
+        self,
+        session_id: str,
+        attempt_id: str,
+        *,
+        response: object = None,
+        text: str | bytes | None = None,
+        failed: str | None = None,
+        unknown: str | None = None,
+        include_body: bool = False,
+    ) -> context_pb2.CompactResponse:
+        """As `Trimtab.finish_compact`."""
+        request = finish_request(
+            self._settings,
+            session_id,
+            attempt_id,
+            response=response,
+            text=text,
+            failed=failed,
+            unknown=unknown,
+            include_body=include_body,
+        )
+        answer = await _answer(self.context.FinishCompact, request, self._settings.timeout)
+        compact: context_pb2.CompactResponse = answer.compact
+        return compact
+
+    async def checkpoints(self, session_id: str) -> list[common_pb2.Checkpoint]:
+        """As `Trimtab.checkpoints`."""
+        request = checkpoints_request(self._settings, session_id)
+        found: list[common_pb2.Checkpoint] = []
+        while True:
+            page = await _answer(self.sessions.ListCheckpoints, request, self._settings.timeout)
+            found += page.checkpoints
+            request.page_token = page.next_page_token
+            if not request.page_token:
+                return found
+
+    async def rollback(
+        self, session_id: str, request_id: str, checkpoint_id: str, *, expected_revision: int | None = None
+    ) -> session_pb2.RollbackResponse:
+        """As `Trimtab.rollback`."""
+        request = rollback_request(self._settings, session_id, request_id, checkpoint_id, expected_revision)
+        answer: session_pb2.RollbackResponse = await _answer(self.sessions.Rollback, request, self._settings.timeout)
+        return answer
 
     @property
     def context(self) -> Any:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import os
 import threading
 import weakref
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self, Unpack, overload
 
 import grpc
 
+from trimtab.compaction import CompactOptions, checkpoints_request, compact_request, finish_request, rollback_request
 from trimtab.errors import TrimtabError, error_from_rpc
 from trimtab.fail_open import FailOpen
 from trimtab.payload import fitted_body, resolved_result, to_bytes, to_dict
+from trimtab.prepare import Call, PrepareOptions, Step, drive, prepare_steps
 from trimtab.settings import CallOptions, Limits, Settings, make_settings
 from trimtab.stubs import DEFAULT_MAX_MESSAGE_BYTES, Stubs, channel_options
-from trimtab.v1 import context_pb2
+from trimtab.v1 import common_pb2, context_pb2, session_pb2
 
 __all__ = ["Trimtab", "connect"]
 
@@ -75,6 +78,8 @@ class Trimtab:
         self._stubs: Stubs[grpc.Channel] | None = None
         self.last: context_pb2.FitResponse | None = None
         """The whole answer to the last `fit`, None after failing open. With many threads, use `fit_response`."""
+        self.last_compact: context_pb2.CompactResponse | None = None
+        """What the last `prepare` came to where it compacted; None where it did not, or could not."""
         _clients.add(self)
 
     @property
@@ -120,6 +125,75 @@ class Trimtab:
         return response
 
     @overload
+    def prepare(
+        self,
+        session_id: str,
+        body: bytes,
+        *,
+        boundary: str = "",
+        summarize: Callable[[bytes], Any] | None = None,
+        **options: Unpack[PrepareOptions],
+    ) -> bytes: ...
+    @overload
+    def prepare(
+        self,
+        session_id: str,
+        body: dict[str, Any],
+        *,
+        boundary: str = "",
+        summarize: Callable[[dict[str, Any]], Any] | None = None,
+        **options: Unpack[PrepareOptions],
+    ) -> dict[str, Any]: ...
+    def prepare(
+        self,
+        session_id: str,
+        body: bytes | dict[str, Any],
+        *,
+        boundary: str = "",
+        summarize: Callable[[Any], Any] | None = None,
+        **options: Unpack[PrepareOptions],
+    ) -> bytes | dict[str, Any]:
+        """Give the body to send, as `fit` does, and compact where fitting is not enough.
+
+        Where Fit answers OVER at a boundary, or CANNOT_FIT and some range may retire, older settled work is replaced by a
+        summary, and the body is fitted again. Keep your own history and send it each time: the next call applies the same
+        checkpoint. Repeating a call is safe: the same history at the same boundary asks for the same compaction.
+
+        Args:
+            session_id: names the agent's run.
+            body: as for `fit`. Not mutated.
+            boundary: name of the stage that just ended, such as "step-12" or the user's turn; empty is mid-stage.
+            summarize: asks your own model: takes the request to send (a dict for a dict body, else bytes; model and parameters
+                may be changed, messages not), gives the provider's whole response (bytes, dict, SDK object) or only its text.
+                It raises SummaryNotMade when the request was not made. Without it, or when it gives no usable summary, the
+                summary is made from records, by no model.
+            **options: see PrepareOptions.
+
+        Returns:
+            As `fit`. When nothing could be compacted, what Fit gave.
+
+        Raises:
+            CannotFitError: the body is over a hard limit, compacted or not; do not send it.
+            TrimtabError: as for `fit`.
+        """
+        self.last = self.last_compact = None
+
+        def take(step: Step) -> Any:
+            if isinstance(step, Call):
+                return _answer(getattr(self.context, step.method), step.request, self._settings.call_timeout(options))
+            assert summarize is not None
+            return summarize(to_dict(step.request) if as_dict else step.request)
+
+        as_dict = not isinstance(body, bytes | bytearray | memoryview)
+        raw = to_bytes(body, "body")
+        steps = prepare_steps(
+            self._settings, self._fail_open, session_id, raw, options, boundary=boundary, has_model=summarize is not None
+        )
+        prepared = drive(steps, take)
+        self.last, self.last_compact = prepared.fit, prepared.compact
+        return body if prepared.fit is None else fitted_body(body, prepared.fit)
+
+    @overload
     def resolve(self, session_id: str, call: bytes) -> bytes | None: ...
     @overload
     def resolve(self, session_id: str, call: dict[str, Any]) -> dict[str, Any] | None: ...
@@ -142,6 +216,79 @@ class Trimtab:
         """The read-back tool, to add to the body's tools once and for all: for read_back="tool"."""
         request = context_pb2.GetReadBackToolRequest(format=self._settings.format)
         return to_dict(_answer(self.context.GetReadBackTool, request, self._settings.timeout).tool)
+
+    def compact(
+        self, session_id: str, request_id: str, body: bytes | dict[str, Any] = b"", **options: Unpack[CompactOptions]
+    ) -> context_pb2.CompactResponse:
+        """Replace settled older work by a summary; `prepare` does it where it is needed. Never fails open.
+
+        Args:
+            session_id: names the agent's run.
+            request_id: what makes a repeat answer as the first call did; best made from the stage's name.
+            body: as for `fit`; empty: the history as the session knows it.
+            **options: see CompactOptions.
+
+        Returns:
+            The whole answer: COMMITTED, PLANNED (send `summary_request` to a model, then `finish_compact`), KEPT with its
+            reason, or UNKNOWN. The next `fit` applies a checkpoint; there is no need to adopt a body.
+        """
+        request = compact_request(self._settings, session_id, request_id, body, options)
+        answer: context_pb2.CompactResponse = _answer(self.context.Compact, request, self._settings.call_timeout(options))
+        return answer
+
+    def finish_compact(
+        self,
+        session_id: str,
+        attempt_id: str,
+        *,
+        response: object = None,
+        text: str | bytes | None = None,
+        failed: str | None = None,
+        unknown: str | None = None,
+        include_body: bool = False,
+    ) -> context_pb2.CompactResponse:
+        """Tell how the model request of a PLANNED answer went; give exactly one of the four ends.
+
+        Args:
+            session_id: as in `compact`.
+            attempt_id: `attempt.attempt_id` of the PLANNED answer.
+            response: the provider's whole response: bytes, dict or SDK object.
+            text: only the model's text, where the response is not at hand.
+            failed: why it was not made, or had no effect.
+            unknown: why nobody can say.
+            include_body: give the body as it would be sent now.
+        """
+        request = finish_request(
+            self._settings,
+            session_id,
+            attempt_id,
+            response=response,
+            text=text,
+            failed=failed,
+            unknown=unknown,
+            include_body=include_body,
+        )
+        answer: context_pb2.CompactResponse = _answer(self.context.FinishCompact, request, self._settings.timeout).compact
+        return answer
+
+    def checkpoints(self, session_id: str) -> list[common_pb2.Checkpoint]:
+        """All checkpoints of a session, oldest first; `live` are those that are neither taken back nor superseded."""
+        request = checkpoints_request(self._settings, session_id)
+        found: list[common_pb2.Checkpoint] = []
+        while True:
+            page = _answer(self.sessions.ListCheckpoints, request, self._settings.timeout)
+            found += page.checkpoints
+            request.page_token = page.next_page_token
+            if not request.page_token:
+                return found
+
+    def rollback(
+        self, session_id: str, request_id: str, checkpoint_id: str, *, expected_revision: int | None = None
+    ) -> session_pb2.RollbackResponse:
+        """Take a checkpoint and all later ones back; the raw items stand in their place again, from the next `fit` on."""
+        request = rollback_request(self._settings, session_id, request_id, checkpoint_id, expected_revision)
+        answer: session_pb2.RollbackResponse = _answer(self.sessions.Rollback, request, self._settings.timeout)
+        return answer
 
     @property
     def context(self) -> Any:

@@ -39,14 +39,14 @@ class FailOpen:
         self._lock = threading.Lock()
         self.count = 0
 
-    def allow(self, error: TrimtabError, session_id: str) -> bool:
-        """Say whether the caller's own body may be sent although `error` came instead of an answer; if so, log and count it."""
+    def allow(self, error: TrimtabError, session_id: str, what: str = "its body as it is") -> bool:
+        """Say whether `what` may be sent although `error` came instead of an answer; if so, log and count it."""
         if not self._chosen or error.code not in _CODES:
             return False
         with self._lock:
             self.count += 1
             count = self.count
-        _log.warning("failing open: session %r sends its body as it is (%s; %d so far)", session_id, error.reason, count)
+        _log.warning("failing open: session %r sends %s (%s; %d so far)", session_id, what, error.reason, count)
         return True
 
     def after_fork(self) -> None:

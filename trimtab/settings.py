@@ -9,7 +9,7 @@ from typing import Any, TypedDict
 from trimtab.payload import to_bytes
 from trimtab.v1 import common_pb2, context_pb2
 
-__all__ = ["CallOptions", "Limits", "Settings", "make_settings"]
+__all__ = ["CallOptions", "Limits", "Settings", "anchors_of", "make_settings", "named"]
 
 MAX_MESSAGE_BYTES = (2 << 30) - (2 << 20)
 """gRPC counts in 32 bits, and a message is larger than the body in it."""
@@ -73,19 +73,12 @@ class Settings:
 
     def fit_request(self, session_id: str, body: bytes, options: CallOptions) -> context_pb2.FitRequest:
         """A FitRequest for one call."""
-        limits = self.limits
-        if options.get("limits"):
-            limits = common_pb2.Limits()
-            if self.limits is not None:
-                limits.CopyFrom(self.limits)
-            limits.MergeFrom(make_limits(options["limits"]))
-        anchors = options.get("anchors")
         request = context_pb2.FitRequest(
             session=self.session(session_id),
             format=self.format,
             body=body,
-            limits=limits,
-            anchors=common_pb2.Anchors(**anchors) if isinstance(anchors, Mapping) else anchors,
+            limits=self.call_limits(options.get("limits")),
+            anchors=anchors_of(options.get("anchors")),
             receipts=options.get("receipts", ()),
             pins=options.get("pins", ()),
             read_back=self.read_back,
@@ -105,9 +98,20 @@ class Settings:
         """A ResolveCallRequest for one call of the model."""
         return context_pb2.ResolveCallRequest(session=self.session(session_id), format=self.format, call=to_bytes(call, "call"))
 
-    def call_timeout(self, options: CallOptions) -> float | None:
+    def call_limits(self, given: Limits | None) -> common_pb2.Limits | None:
+        """The client's limits with those of one call on top; None when there are neither."""
+        if not given:
+            return self.limits
+        limits = common_pb2.Limits()
+        if self.limits is not None:
+            limits.CopyFrom(self.limits)
+        limits.MergeFrom(make_limits(given))
+        return limits
+
+    def call_timeout(self, options: Mapping[str, Any]) -> float | None:
         """Seconds for one call; None: no limit."""
-        return options.get("timeout", self.timeout)
+        timeout: float | None = options.get("timeout", self.timeout)
+        return timeout
 
 
 def make_settings(
@@ -131,8 +135,8 @@ def make_settings(
         raise ValueError(f"max_message_bytes must be from 1 to {MAX_MESSAGE_BYTES}; not {max_message_bytes}")
     return Settings(
         target=target,
-        format=_named(_FORMATS, format, "format"),
-        read_back=_named(_READ_BACKS, read_back, "read_back"),
+        format=named(_FORMATS, format, "format"),
+        read_back=named(_READ_BACKS, read_back, "read_back"),
         read_back_tool_name=read_back_tool_name,
         scope=scope,
         limits=make_limits(limits) if limits else None,
@@ -146,11 +150,17 @@ def make_limits(limits: Limits) -> common_pb2.Limits:
     """Limits as a proto. Raises ValueError for a name or preset that does not exist."""
     values: dict[str, Any] = dict(limits)
     if "preset" in values:
-        values["preset"] = _named(_PRESETS, values["preset"], "preset")
+        values["preset"] = named(_PRESETS, values["preset"], "preset")
     return common_pb2.Limits(**values)
 
 
-def _named(names: Mapping[str, str], name: str, what: str) -> str:
+def anchors_of(given: common_pb2.Anchors | Mapping[str, Any] | None) -> common_pb2.Anchors | None:
+    """Anchors as a proto."""
+    return common_pb2.Anchors(**given) if isinstance(given, Mapping) else given
+
+
+def named(names: Mapping[str, str], name: str, what: str) -> str:
+    """The proto's name of what people write. Raises ValueError with the names that there are."""
     if name not in names:
         raise ValueError(f"{what} must be one of {', '.join(names)}; not {name!r}")
     return names[name]
