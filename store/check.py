@@ -19,6 +19,7 @@ from sidecar.core.artifacts import decode_content
 from sidecar.core.envelope import envelope_digest
 from sidecar.core.errors import TrimtabError
 from sidecar.core.types import ArtifactRecord, ItemMeta
+from store.attempts import read_plan
 from store.blobs import read_blob
 from store.codec import DamageError, NewerError
 from store.env import Env
@@ -41,7 +42,7 @@ def check(env: Env) -> Iterator[Finding]:
     for finding in _check(env, counts):
         counts[f"{finding['level']}_count"] += 1
         yield finding
-    names = ("session", "item", "artifact", "large_value", "error", "warning")
+    names = ("session", "item", "artifact", "large_value", "checkpoint", "attempt", "error", "warning")
     yield {"level": "info", "what": "count", "where": "", **{f"{name}_count": counts[f"{name}_count"] for name in names}}
 
 
@@ -104,6 +105,8 @@ def _session(env: Env, name: bytes, handle: int, counts: Counter[str]) -> Iterat
     counts["item_count"] += len(structure.items)
     counts["artifact_count"] += len(structure.artifacts)
     counts["large_value_count"] += len(structure.large)
+    counts["checkpoint_count"] += len(structure.checkpoints)
+    counts["attempt_count"] += len(structure.attempts)
     for where, proof in _proofs(handle, structure):
         try:
             with env.read("prove") as txn:
@@ -122,6 +125,8 @@ def _proofs(handle: int, structure: Structure) -> Iterator[tuple[str, Callable[[
         yield f"item {meta.number}", partial(_prove_item, handle, meta)
     for record in structure.artifacts:
         yield f"artifact {record.artifact_id}", partial(_prove_artifact, handle, record)
+    for name in structure.plans:
+        yield f"summary request {name.hex()[:16]}", partial(_prove_plan, handle, name)
     yield "envelope", partial(_prove_envelope, handle)
 
 
@@ -144,6 +149,10 @@ def _prove_artifact(handle: int, record: ArtifactRecord, txn: lmdb.Transaction[m
     for block, end in zip(record.blocks, ends, strict=bool(record.blocks)):
         if sha256(content[block.start : end]).digest() != block.sha256:
             raise DamageError("a block of an artifact does not have its digest")
+
+
+def _prove_plan(handle: int, name: bytes, txn: lmdb.Transaction[memoryview]) -> None:
+    read_plan(txn, handle, name)
 
 
 def _prove_envelope(handle: int, txn: lmdb.Transaction[memoryview]) -> None:

@@ -12,6 +12,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from sidecar.core.compaction import AttemptRecord, CheckpointRecord, RequestRecord, RollbackRecord
 from sidecar.core.types import (
     Anchors,
     ArtifactRecord,
@@ -28,6 +29,8 @@ from store.layout import SEAL_BYTES
 __all__ = [
     "ANCHORS",
     "ARTIFACT",
+    "ATTEMPT",
+    "AttemptEntry",
     "CHUNK",
     "ChunkItem",
     "DELTA",
@@ -87,6 +90,9 @@ class Delta(msgspec.Struct, frozen=True, array_like=True):
     forms: tuple[SentForm, ...] = ()
     offloads: tuple[Offload, ...] = ()
     receipts: tuple[ReceiptRecord, ...] = ()
+    checkpoints: tuple[CheckpointRecord, ...] = ()  # from here on: version 2
+    rollbacks: tuple[RollbackRecord, ...] = ()
+    requests: tuple[RequestRecord, ...] = ()
 
 
 class Hole(msgspec.Struct, frozen=True, array_like=True):
@@ -114,6 +120,14 @@ class EnvelopeRecord(msgspec.Struct, frozen=True, array_like=True):
     tools: tuple[tuple[bytes, int], ...] = ()
 
 
+class AttemptEntry(msgspec.Struct, frozen=True, array_like=True):
+    """An attempt in its newest state."""
+
+    place: int  # among the session's attempts, in order of the first record of each
+    record: AttemptRecord
+    plan: tuple[int, bytes] | None = None  # size and SHA-256 of its summary request; None: there is none, or no more
+
+
 class HeadRecord(msgspec.Struct, frozen=True, array_like=True):
     """A session's head and what is counted of it."""
 
@@ -125,6 +139,7 @@ class HeadRecord(msgspec.Struct, frozen=True, array_like=True):
     next_source: int
     artifact_count: int
     stored_bytes: bytes  # eight bytes, big-endian: the record's size must not depend on it, for it counts itself
+    attempt_count: int = 0  # version 2
 
 
 class Record(Generic[T]):
@@ -175,11 +190,12 @@ def _clean(value: object) -> object:
 
 _ENCODER = msgspec.msgpack.Encoder()
 
-HEAD = Record("session head", HeadRecord)
+HEAD = Record("session head", HeadRecord, version=2)
 ANCHORS = Record("anchors", Anchors)
 PINS: Record[tuple[PinKey, ...]] = Record("pins", tuple[PinKey, ...])
 ENVELOPE = Record("envelope", EnvelopeRecord)
-DELTA = Record("delta", Delta)
+ATTEMPT = Record("attempt", AttemptEntry)
+DELTA = Record("delta", Delta, version=2)
 CHUNK: Record[tuple[ChunkItem, ...]] = Record("chunk", tuple[ChunkItem, ...])
 ARTIFACT = Record("artifact", ArtifactRecord)
 SOURCES: Record[tuple[ArtifactSource, ...]] = Record("artifact sources", tuple[ArtifactSource, ...])

@@ -135,7 +135,7 @@ class Env:
         return env
 
     def _greet(self) -> None:
-        """Know the format; take note of how the last holder ended, and that we have begun."""
+        """Know the format, mark an older one as ours; take note of how the last holder ended, and that we have begun."""
         with self._lmdb.begin(write=True) as txn:
             mark = txn.get(KEY_FORMAT)
             if mark is None:
@@ -153,6 +153,8 @@ class Env:
                         found_version=found,
                         known_version=FORMAT_VERSION,
                     )
+                if found < FORMAT_VERSION:  # all that it holds is read as it is
+                    txn.put(KEY_FORMAT, MAGIC + _U32.pack(FORMAT_VERSION))
             self.unclean_end = txn.get(KEY_CLEAN) == b"\x00"
             txn.put(KEY_CLEAN, b"\x00")
 

@@ -10,14 +10,21 @@ One tree. All integers in keys are big-endian, so that byte order is numeric ord
 A handle is a number that is never given out twice. A session's values stand together, what `load` reads first:
 
     HEAD ANCHORS PINS ENVELOPE               one value each
-    DELTA sequence                           what one batch added: item metas, forms, offloads, receipts
+    ATTEMPT sha256                           newest state of an attempt to summarize, by SHA-256 of its id
+    DELTA sequence                           what one batch added: item metas, forms, offloads, receipts, checkpoints, rollbacks,
+                                             requests
     CHUNK first_number                       raw items of one batch, packed; large values in them are holes
     LARGE sha256 piece                       a value that is stored once per session, in pieces
     PART sha256 piece                        a part of the newest envelope, in pieces
     ARTIFACT id
     SOURCE first_sequence                    artifact sources of one batch
+    PLAN sha256 piece                        summary request of an open attempt, by SHA-256 of the attempt's id, in pieces
 
-A change of anything here changes FORMAT_VERSION.
+A change of anything here changes FORMAT_VERSION. A store of an older version is read as it is, and marked with the new version
+when it is opened, in one transaction:
+
+    1    the first
+    2    families ATTEMPT and PLAN; DELTA has checkpoints, rollbacks and requests; HEAD counts attempts and live checkpoints
 """
 
 from __future__ import annotations
@@ -51,7 +58,7 @@ __all__ = [
 ]
 
 MAGIC = b"trimtab\x00"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 MAX_SCOPE_BYTES = 255  # its size must fit one byte; the API allows 128
 MAX_KEY_BYTES = 511  # LMDB's own limit
@@ -89,12 +96,14 @@ class Family(IntEnum):
     ANCHORS = 0x11
     PINS = 0x12
     ENVELOPE = 0x13
+    ATTEMPT = 0x14
     DELTA = 0x20
     CHUNK = 0x30
     LARGE = 0x40
     PART = 0x50
     ARTIFACT = 0x60
     SOURCE = 0x70
+    PLAN = 0x80
 
 
 def index_key(scope: str, session_id: str) -> bytes:
@@ -138,7 +147,7 @@ def data_key(handle: int, family: Family, number: int | None = None) -> bytes:
 
 
 def blob_key(handle: int, family: Family, name: bytes, piece: int | None = None) -> bytes:
-    """Key of an artifact (by its id's bytes), or of one piece of a LARGE or PART value (by its SHA-256)."""
+    """Key of an artifact (by its id's bytes), of an attempt (by its id's SHA-256), or of one piece of a value (by SHA-256)."""
     key = _FAMILY.pack(DATA, handle, family) + name
     return key if piece is None else key + _PIECE.pack(piece)
 

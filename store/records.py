@@ -11,6 +11,7 @@ from sidecar.core.errors import InvalidFieldError, StoreFailedError
 from sidecar.core.types import ArtifactRecord, Envelope
 from sidecar.ports import Batch
 from store import codec
+from store.attempts import plan_attempts
 from store.blobs import add_blob, drop_blob
 from store.change import Change
 from store.codec import DamageError, Delta, EnvelopeRecord, HeadRecord, unseal
@@ -74,7 +75,7 @@ def plan_batch(txn: lmdb.Transaction[memoryview], batch: Batch, totals: Totals) 
         The change, and the totals as they are after it.
 
     Raises:
-        StoreFailedError: the batch is not the next one of its session.
+        StoreFailedError: the batch is not the next one of its session, or would write over what is final.
         InvalidFieldError: the names are too long.
         ValueError: the batch contradicts itself.
     """
@@ -103,6 +104,7 @@ def plan_batch(txn: lmdb.Transaction[memoryview], batch: Batch, totals: Totals) 
 
     add_items(change, handle, batch.items)
     delta_count = _add_delta(change, handle, old.next_delta, batch)
+    attempt_count = plan_attempts(txn, change, handle, old.attempt_count, batch)
     artifact_count = sum(_add_artifact(txn, change, handle, record) for record in batch.artifacts)
     if batch.sources:
         change.add(data_key(handle, Family.SOURCE, old.next_source), codec.SOURCES.encode(tuple(batch.sources)))
@@ -124,6 +126,7 @@ def plan_batch(txn: lmdb.Transaction[memoryview], batch: Batch, totals: Totals) 
         old.next_source + len(batch.sources),
         old.artifact_count + artifact_count,
         bytes(8),
+        old.attempt_count + attempt_count,
     )
     _put_head(change, handle, head, stored_in(old))
     return change, totals._replace(used_bytes=totals.used_bytes + change.added_bytes)
@@ -147,11 +150,20 @@ def head_with(head: HeadRecord, stored: int) -> HeadRecord:
         head.next_source,
         head.artifact_count,
         _U64.pack(stored),
+        head.attempt_count,
     )
 
 
 def _add_delta(change: Change, handle: int, sequence: int, batch: Batch) -> int:
-    delta = Delta(tuple(item.meta for item in batch.items), tuple(batch.forms), tuple(batch.offloads), tuple(batch.receipts))
+    delta = Delta(
+        tuple(item.meta for item in batch.items),
+        tuple(batch.forms),
+        tuple(batch.offloads),
+        tuple(batch.receipts),
+        tuple(batch.checkpoints),
+        tuple(batch.rollbacks),
+        tuple(batch.requests),
+    )
     if delta == Delta():
         return 0
     change.add(data_key(handle, Family.DELTA, sequence), codec.DELTA.encode(delta))

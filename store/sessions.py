@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import lmdb
 
+from sidecar.core.compaction import CheckpointRecord, RequestRecord, RollbackRecord
 from sidecar.core.types import Anchors, ArtifactSource, Envelope, ItemMeta, Offload, PinKey, ReceiptRecord, SentForm, SessionKey
 from sidecar.ports import SessionHead, SessionImage, SessionSummary
 from store import codec
+from store.attempts import read_attempts
 from store.blobs import read_blob
 from store.codec import DamageError, HeadRecord, NewerError, unseal
 from store.layout import (
@@ -46,12 +48,18 @@ def load_session(txn: lmdb.Transaction[memoryview], handle: int) -> SessionImage
     forms: list[SentForm] = []
     offloads: list[Offload] = []
     receipts: list[ReceiptRecord] = []
+    checkpoints: list[CheckpointRecord] = []
+    rollbacks: list[RollbackRecord] = []
+    requests: list[RequestRecord] = []
     for key, value in scan(txn, data_key(handle, Family.DELTA)):
         delta = codec.DELTA.decode(unseal(key, value))
         items += delta.items
         forms += delta.forms
         offloads += delta.offloads
         receipts += delta.receipts
+        checkpoints += delta.checkpoints
+        rollbacks += delta.rollbacks
+        requests += delta.requests
     if [item.number for item in items] != list(range(head.next_number)):
         raise DamageError("the list of a session's items has a gap")
     anchors = txn.get(key := data_key(handle, Family.ANCHORS))
@@ -68,6 +76,10 @@ def load_session(txn: lmdb.Transaction[memoryview], handle: int) -> SessionImage
         pins=[] if pins is None else list[PinKey](codec.PINS.decode(unseal(pins_key, pins))),
         artifact_ids=_artifact_ids(txn, handle),
         envelope_digest=head.envelope_digest,
+        checkpoints=checkpoints,
+        attempts=read_attempts(txn, handle, head.attempt_count),
+        rollbacks=rollbacks,
+        requests=requests,
     )
 
 
@@ -105,7 +117,7 @@ def read_sources(txn: lmdb.Transaction[memoryview], handle: int, after: int, lim
 def summarize(key: SessionKey, head: HeadRecord) -> SessionSummary:
     """A session as in a list."""
     count = sum(end - start for start, end in head.head.branch)
-    return SessionSummary(key, head.head, count, stored_in(head), head.artifact_count)
+    return SessionSummary(key, head.head, count, stored_in(head), head.artifact_count, head.head.checkpoint_count)
 
 
 def summaries(txn: lmdb.Transaction[memoryview], scope: str, prefix: str) -> list[SessionSummary]:

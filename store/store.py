@@ -12,6 +12,7 @@ from sidecar.core.errors import SessionNotFoundError
 from sidecar.core.types import ArtifactRecord, ArtifactSource, Envelope, SessionKey
 from sidecar.ports import Batch, Clock, SessionImage, SessionSummary, StoreStats
 from store import codec, sessions
+from store.attempts import attempt_name, read_plan
 from store.check import check
 from store.codec import unseal
 from store.env import DEFAULT_MAP_BYTES, Env, is_at
@@ -140,6 +141,13 @@ class LmdbStore:
         with self._env.read("list artifact sources") as txn:
             handle = find_handle(txn, name)
             return [] if handle is None else sessions.read_sources(txn, handle, after, limit)
+
+    def read_plan(self, key: SessionKey, attempt_id: str) -> bytes | None:
+        """The summary request of an attempt, as it was handed to the caller. None when it has none, or has ended."""
+        name = name_key(key.scope, key.session_id)
+        with self._env.read("read a summary request") as txn:
+            handle = find_handle(txn, name)
+            return None if handle is None else read_plan(txn, handle, attempt_name(attempt_id))
 
     def list_sessions(self, scope: str, prefix: str) -> list[SessionSummary]:
         """Sessions of a scope whose id begins with prefix, most recently used first."""

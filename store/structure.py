@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import lmdb
 
+from sidecar.core.compaction import AttemptState, CheckpointRecord, RequestRecord, RollbackRecord
 from sidecar.core.types import (
     ArtifactRecord,
     ArtifactSource,
@@ -19,8 +20,9 @@ from sidecar.core.types import (
     SentForm,
 )
 from store import codec
+from store.attempts import attempt_name, has_ended
 from store.blobs import piece_count
-from store.codec import DamageError, EnvelopeRecord, HeadRecord, NewerError, unseal
+from store.codec import AttemptEntry, DamageError, EnvelopeRecord, HeadRecord, NewerError, unseal
 from store.journal import parse_chunk
 from store.layout import Family, number_in, session_prefix, stored_bytes
 from store.records import index_bytes, stored_in
@@ -41,6 +43,7 @@ class Structure:
         items: metas, as far as they could be read.
         artifacts: records, as far as they could be read.
         large: large values by digest, with the size that items give them; only those that are all there.
+        plans: names of attempts whose summary request is all there.
     """
 
     def __init__(self) -> None:
@@ -49,16 +52,21 @@ class Structure:
         self.items: list[ItemMeta] = []
         self.artifacts: list[ArtifactRecord] = []
         self.large: dict[bytes, int] = {}
+        self.plans: list[bytes] = []
         self.head: HeadRecord | None = None
         self.envelope: EnvelopeRecord | None = None
         self.forms: list[SentForm] = []
         self.offloads: list[Offload] = []
         self.receipts: list[ReceiptRecord] = []
         self.sources: list[ArtifactSource] = []
+        self.checkpoints: list[CheckpointRecord] = []
+        self.rollbacks: list[RollbackRecord] = []
+        self.requests: list[RequestRecord] = []
+        self.attempts: dict[bytes, AttemptEntry] = {}  # by what names it in its key
         self.pins: tuple[PinKey, ...] = ()
         self.sizes: dict[int, int] = {}  # of items, as their chunks give them
         self.holes: dict[bytes, int] = {}
-        self.pieces: dict[Family, Counter[bytes]] = {Family.LARGE: Counter(), Family.PART: Counter()}
+        self.pieces: dict[Family, Counter[bytes]] = {Family.LARGE: Counter(), Family.PART: Counter(), Family.PLAN: Counter()}
         self.stored = 0
         self.intact = True  # every value could be read: only then is a missing reference told as such
 
@@ -118,6 +126,11 @@ def _read(found: Structure, key: bytes, value: memoryview) -> None:
             found.forms += delta.forms
             found.offloads += delta.offloads
             found.receipts += delta.receipts
+            found.checkpoints += delta.checkpoints
+            found.rollbacks += delta.rollbacks
+            found.requests += delta.requests
+        elif family is Family.ATTEMPT:
+            found.attempts[key[10:]] = codec.ATTEMPT.decode(payload)
         elif family is Family.ARTIFACT:
             found.artifacts.append(codec.ARTIFACT.decode(payload))
         elif family is Family.SOURCE:
@@ -146,7 +159,9 @@ def _compare(found: Structure, head: HeadRecord, name: bytes) -> None:
             found.error(f"the branch holds [{start}, {end}) of {count} items", "branch")
     found.large = _compare_blobs(found, Family.LARGE, found.holes)
     _compare_envelope(found, head)
+    _compare_attempts(found, head)
     _compare_references(found, count)
+    _compare_compaction(found, head)
 
 
 def _compare_blobs(found: Structure, family: Family, wanted: dict[bytes, int]) -> dict[bytes, int]:
@@ -166,6 +181,61 @@ def _compare_envelope(found: Structure, head: HeadRecord) -> None:
     _compare_blobs(found, Family.PART, wanted)
     if head.envelope_digest != (b"" if envelope is None else envelope.digest):
         found.error("head and envelope name different envelopes", "envelope")
+
+
+def _compare_attempts(found: Structure, head: HeadRecord) -> None:
+    """Places, names, ends, and the summary requests of those that are open."""
+    entries = found.attempts
+    if sorted(entry.place for entry in entries.values()) != list(range(head.attempt_count)):
+        found.error(f"there are {len(entries)} attempts, {head.attempt_count} are counted")
+    for name, entry in entries.items():
+        where = f"attempt {entry.place}"
+        if attempt_name(entry.record.attempt_id) != name and "\ufffd" not in entry.record.attempt_id:
+            found.error("an attempt stands under another's name", where)
+        if has_ended(entry.record) and entry.plan is not None:
+            found.error("an attempt that has ended has its summary request yet", where)
+        if entry.record.has_plan and entry.plan is None and not has_ended(entry.record):
+            found.error("an open attempt has lost its summary request", where)
+    wanted = {name: entry.plan[0] for name, entry in entries.items() if entry.plan is not None}
+    found.plans = list(_compare_blobs(found, Family.PLAN, wanted))
+
+
+def _compare_compaction(found: Structure, head: HeadRecord) -> None:
+    """What checkpoints and rollbacks name is there, and no record is of a revision that was not given out."""
+    count, last = head.next_number, head.head.revision
+    attempts = {entry.record.attempt_id: entry.record for entry in found.attempts.values()}
+    artifacts = {record.artifact_id for record in found.artifacts}
+    committed: set[str] = set()
+    for place, one in enumerate(found.checkpoints):
+        ranges = (*one.gone, *((trim.number, trim.number + 1) for trim in one.trims))
+        attempt = attempts.get(one.attempt_id)
+        whole = (
+            one.checkpoint_id not in committed
+            and all(0 <= start < end <= count for start, end in ranges)
+            and one.after < count
+            and all(0 <= number < count for number in one.pointers)
+            and all(_is_call(call, count) for call in one.calls)
+            and artifacts.issuperset(one.artifact_ids)
+            and committed.issuperset(one.superseded)
+            and (not one.attempt_id or (attempt is not None and attempt.state is AttemptState.COMMITTED))
+            and one.base_revision < one.revision <= last
+        )
+        if not whole:
+            found.error("a record refers to what is not there", f"checkpoint {place}")
+        committed.add(one.checkpoint_id)
+    if head.head.checkpoint_count > len(committed):
+        found.error(f"{head.head.checkpoint_count} checkpoints are counted as live, there are {len(committed)}")
+    _all(found, "rollback", found.rollbacks, lambda one: committed.issuperset(one.checkpoint_ids) and one.revision <= last)
+    _all(found, "request", found.requests, lambda one: one.revision <= last)
+    _all(
+        found,
+        "attempt",
+        [entry.record for entry in found.attempts.values()],
+        lambda one: (
+            all(0 <= start < end <= count for start, end in one.numbers)
+            and (not one.checkpoint_id or one.state is not AttemptState.COMMITTED or one.checkpoint_id in committed)
+        ),
+    )
 
 
 def _compare_references(found: Structure, count: int) -> None:

@@ -307,7 +307,8 @@ def _nothing() -> None:
 def _size(batch: Batch) -> int:
     """About what a batch holds in memory."""
     size = sum(len(item.raw) for item in batch.items) + sum(len(receipt.result) for receipt in batch.receipts)
-    size += sum(len(offload.replacement) for offload in batch.offloads)
+    size += sum(len(offload.replacement) for offload in batch.offloads) + sum(len(plan) for _, plan in batch.plans)
+    size += sum(len(checkpoint.summary) for checkpoint in batch.checkpoints) + sum(len(one.detail) for one in batch.requests)
     if batch.envelope is not None:
         size += len(batch.envelope.rest) + sum(map(len, batch.envelope.system)) + sum(map(len, batch.envelope.tools))
     return size

@@ -13,6 +13,16 @@ from zlib import crc32
 import msgspec
 
 import fastpath
+from sidecar.core.compaction import (
+    AttemptRecord,
+    AttemptState,
+    CheckpointRecord,
+    CompactMode,
+    RequestRecord,
+    RollbackRecord,
+    Summarizer,
+    Trim,
+)
 from sidecar.core.types import (
     Anchors,
     ArtifactRecord,
@@ -32,6 +42,7 @@ from sidecar.core.types import (
     ReductionKind,
     SentForm,
     SessionKey,
+    UsageFigures,
 )
 from sidecar.ports import Batch, SessionHead
 
@@ -124,6 +135,65 @@ def envelope(system: str = "You are careful.", tools: int = 3, model: str = "m-1
     return Envelope(rest, holes, (json.dumps(system).encode(),), (schemas,))
 
 
+def attempt(
+    attempt_id: str, state: AttemptState, *, has_plan: bool = False, checkpoint_id: str = "", detail: str = ""
+) -> AttemptRecord:
+    """An attempt in a state."""
+    return AttemptRecord(
+        attempt_id=attempt_id,
+        digest=sha256(attempt_id.encode()).digest(),
+        state=state,
+        kind=Summarizer.CALLER,
+        summarizer="caller/1",
+        model="m-1",
+        numbers=((0, 1),),
+        mode=CompactMode.EXTEND,
+        boundary="stage one",
+        detail=detail,
+        before_bytes=100_000,
+        checkpoint_id=checkpoint_id,
+        usage=UsageFigures(input_tokens=5),
+        has_plan=has_plan,
+        create_ms=1_700_000,
+    )
+
+
+def checkpoint(
+    checkpoint_id: str, attempt_id: str, number: int, revision: int, *, superseded: tuple[str, ...] = ()
+) -> CheckpointRecord:
+    """A checkpoint over one item."""
+    return CheckpointRecord(
+        checkpoint_id=checkpoint_id,
+        base_revision=revision - 1,
+        revision=revision,
+        gone=((number, number + 1),),
+        trims=(Trim(0, (1, 3)),),
+        after=number,
+        role=1,
+        pointers=(number,),
+        items_sha256=sha256(b"items").digest(),
+        calls=(CallKey(0, 0, "x"),),
+        artifact_ids=(),
+        attempt_id=attempt_id,
+        summarizer="caller/1",
+        model="m-1",
+        format=Format.OPENAI_CHAT,
+        boundary="stage one",
+        mode=CompactMode.REDERIVE if superseded else CompactMode.EXTEND,
+        superseded=superseded,
+        summary="[summary é 漢]\n- never push\n" * 20,
+        anchors_revision=1,
+        before_bytes=100_000,
+        after_bytes=50_000,
+        create_ms=1_700_000,
+    )
+
+
+def plan(attempt_id: str, size_bytes: int = 100_000) -> bytes:
+    """A summary request; a function of its arguments."""
+    return random.Random(attempt_id).randbytes(size_bytes)
+
+
 def full(key: SessionKey, rng: random.Random) -> Batch:
     """A first batch with everything in it."""
     raws = [
@@ -146,5 +216,14 @@ def full(key: SessionKey, rng: random.Random) -> Batch:
         sources=[source(one.artifact_id, one.number) for one in records],
         anchors=Anchors(goal="ship it", constraints=(Constraint("c1", "never push"),), revision=1),
         receipts=[ReceiptRecord(CallKey(0, 0, "x"), EffectState.PENDING, "idem-1", "d", b"\x00\xff", 2, 4)],
+        checkpoints=[checkpoint("c1", "try-1", 1, 1), checkpoint("c2", "try-1", 2, 2, superseded=("c1",))],
+        attempts=[
+            attempt("try-1", AttemptState.COMMITTED, checkpoint_id="c1", has_plan=True),
+            attempt("try-2", AttemptState.DISPATCHED, has_plan=True),
+            attempt("try-3", AttemptState.RESERVED),
+        ],
+        rollbacks=[RollbackRecord("back-1", b"d" * 32, ("c2",), 3, 1_700_000)],
+        requests=[RequestRecord("record-1", b"e" * 32, 3, 4, b"h" * 32, b"\x00\xff")],
+        plans=[("try-2", plan("try-2"))],
         pins=[PinKey(tool_name="plan"), PinKey(call=CallKey(1, 0))],
     )

@@ -10,6 +10,9 @@ from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 
+import msgspec
+
+from sidecar.core.compaction import AttemptState
 from sidecar.core.errors import TrimtabError
 from sidecar.core.types import Anchors, SessionKey
 from sidecar.ports import Batch
@@ -32,6 +35,13 @@ def step(key: SessionKey, base: int, revision: int) -> Batch:
     batch.offloads = [build.offload(base + 1, record.artifact_id, revision + 1)]
     batch.envelope = build.envelope(system=f"system at {base}")
     batch.anchors = Anchors(goal=f"goal at {base}", revision=revision + 1)
+    batch.attempts = [build.attempt(f"try-{base}", AttemptState.DISPATCHED, has_plan=True)]
+    batch.plans = [(f"try-{base}", build.plan(f"try-{base}", rng.choice([100, 70_000])))]
+    if base:
+        before = base - BATCH_ITEMS
+        batch.attempts.append(build.attempt(f"try-{before}", AttemptState.COMMITTED, has_plan=True, checkpoint_id=f"c{before}"))
+        batch.checkpoints = [build.checkpoint(f"c{before}", f"try-{before}", before, revision + 1)]
+        batch.head = msgspec.structs.replace(batch.head, checkpoint_count=base // BATCH_ITEMS)
     return batch
 
 

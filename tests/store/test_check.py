@@ -82,6 +82,8 @@ def test_check_sound_store_counts_everything(folder: Path) -> None:
         "item_count": 8,
         "artifact_count": 4,
         "large_value_count": 4,
+        "checkpoint_count": 4,
+        "attempt_count": 6,
         "error_count": 0,
         "warning_count": 0,
     }
@@ -126,6 +128,8 @@ def test_damage_to_one_session_leaves_the_other_whole(folder: Path, family: Fami
         (Family.ANCHORS, lambda store: store.load(KEY)),
         (Family.PINS, lambda store: store.load(KEY)),
         (Family.DELTA, lambda store: store.load(KEY)),
+        (Family.ATTEMPT, lambda store: store.load(KEY)),
+        (Family.PLAN, lambda store: store.read_plan(KEY, "try-2")),
         (Family.CHUNK, lambda store: store.read_item(KEY, 0)),
         (Family.LARGE, lambda store: [store.read_item(KEY, number) for number in (1, 2)]),
         (Family.PART, lambda store: store.read_envelope(KEY)),
@@ -291,7 +295,18 @@ def test_check_unknown_family_is_found(folder: Path) -> None:
     assert any("family 238" in line for line in errors(folder))
 
 
-@pytest.fixture(params=[Family.HEAD, Family.ANCHORS, Family.PINS, Family.DELTA, Family.ENVELOPE, Family.ARTIFACT, Family.SOURCE])
+@pytest.fixture(
+    params=[
+        Family.HEAD,
+        Family.ANCHORS,
+        Family.PINS,
+        Family.DELTA,
+        Family.ENVELOPE,
+        Family.ARTIFACT,
+        Family.SOURCE,
+        Family.ATTEMPT,
+    ]
+)
 def newer(request: pytest.FixtureRequest, folder: Path) -> Iterator[tuple[Path, Family]]:
     """A store in which one record has the version of another day."""
     family = request.param
@@ -305,7 +320,7 @@ def newer(request: pytest.FixtureRequest, folder: Path) -> Iterator[tuple[Path, 
 
 
 def test_read_newer_record_is_refused_naming_both_versions(newer: tuple[Path, Family]) -> None:
-    folder, _ = newer
+    folder, family = newer
     store = LmdbStore(folder, quota_bytes=0)
     raised: list[TrimtabError] = []
     for read in (
@@ -320,8 +335,9 @@ def test_read_newer_record_is_refused_naming_both_versions(newer: tuple[Path, Fa
             raised.append(err)
     store.close()
     assert [type(err) for err in raised] == [StoreFailedError]
-    assert "has version 9, this program knows 1" in raised[0].message
-    assert raised[0].details == {"found_version": 9, "known_version": 1}
+    known = {Family.HEAD: 2, Family.DELTA: 2}.get(family, 1)
+    assert f"has version 9, this program knows {known}" in raised[0].message
+    assert raised[0].details == {"found_version": 9, "known_version": known}
     assert any("has version 9" in line for line in errors(folder))
 
 

@@ -71,6 +71,10 @@ def prove_session(store: LmdbStore, key: SessionKey) -> int:
     assert image.head == batches[-1].head
     assert image.anchors == batches[-1].anchors
     assert store.read_envelope(key) == batches[-1].envelope
+    assert image.checkpoints == [one for batch in batches for one in batch.checkpoints]
+    assert image.attempts == [one for batch in batches[1:] for one in batch.attempts[1:]] + list(batches[-1].attempts[:1])
+    plans = [plan for batch in batches for plan in batch.plans]
+    assert [store.read_plan(key, attempt_id) for attempt_id, _ in plans] == [None] * (count - 1) + [plans[-1][1]]
     return image.next_number
 
 

@@ -62,6 +62,11 @@ def test_submit_everything_loads_equal_after_reopen(tmp_path: Path) -> None:
     assert image.forms == list(batch.forms)
     assert image.offloads == list(batch.offloads)
     assert image.receipts == list(batch.receipts)
+    assert image.checkpoints == list(batch.checkpoints)
+    assert image.attempts == list(batch.attempts)
+    assert image.rollbacks == list(batch.rollbacks)
+    assert image.requests == list(batch.requests)
+    assert [("try-2", store.read_plan(KEY, "try-2"))] == list(batch.plans)
     assert image.anchors == batch.anchors
     assert batch.pins is not None
     assert image.pins == list(batch.pins)
