@@ -43,7 +43,7 @@ lock:
 		--output-file requirements.lock pyproject.toml
 
 clean:
-	rm -rf build dist bench/out scratch *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis fastpath/_fast.c fastpath/_near.c fastpath/*.so
+	rm -rf build dist bench/out scratch *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis fastpath/_fast.c fastpath/_near.c fastpath/_wire.c fastpath/*.so
 	rm -f $(STAMP)
 
 $(STAMP): $(BUILT_FROM)

@@ -47,6 +47,8 @@ __all__ = [
     "splice",
     "strings",
     "strip_markers",
+    "take_field",
+    "write_message",
 ]
 
 _compiled = False
@@ -54,6 +56,7 @@ if not TYPE_CHECKING and os.environ.get("FASTPATH_PURE") != "1":
     try:
         importlib.import_module("fastpath._fast")
         importlib.import_module("fastpath._near")
+        importlib.import_module("fastpath._wire")
         _compiled = True
     except ImportError:
         if os.environ.get("FASTPATH_REQUIRE_C") == "1":
@@ -67,6 +70,7 @@ if TYPE_CHECKING or not _compiled:
     from fastpath._scan_py import Scan, scan
     from fastpath._splice_py import size, splice
     from fastpath._text_py import decode_blocks, decode_string
+    from fastpath._wire_py import take_field, write_message
 
     backend: str = "python"
 else:
@@ -86,3 +90,4 @@ else:
         strip_markers,
     )
     from fastpath._near import common_prefix, is_spliced, path_at
+    from fastpath._wire import take_field, write_message
