@@ -199,8 +199,10 @@ def _compact(
             answer: context_pb2.CompactResponse = yield Call("Compact", request)
         except RequestIdReusedError:  # the same history, asked for otherwise: in another envelope, say
             digest = sha256(request.SerializeToString(deterministic=True)).hexdigest()
-            request.request_id = f"{request_id}:{digest[:16]}"
-            answer = yield Call("Compact", request)
+            other = compact_request(
+                settings, session_id, f"{request_id}:{digest[:16]}", body, {**asked, "summarizer": summarizer}
+            )
+            answer = yield Call("Compact", other)
         return answer
 
     answer = yield from ask(request_id, summarizer)
