@@ -13,11 +13,13 @@ from typing import NamedTuple
 
 from fastpath import Edit, Item, Kind, Part, PartFlag, Role, Scan, is_spliced
 from sidecar.core.errors import InternalError
+from sidecar.core.fold import Fold
+from sidecar.core.fold_contract import broken_fold
 from sidecar.core.types import ReductionKind
 from sidecar.core.units import Unit
 from sidecar.formats.base import Violation
 
-__all__ = ["PRESERVES", "Placed", "Preserves", "check_finished", "new_violations", "open_spans"]
+__all__ = ["PRESERVES", "Placed", "Preserves", "check_finished", "new_violations", "open_spans", "shifted"]
 
 
 class Preserves(NamedTuple):
@@ -102,6 +104,9 @@ def check_finished(
     violations_before: Sequence[Violation],
     violations_after: Sequence[Violation],
     proven_count: int = 0,
+    folded: Fold | None = None,
+    *,
+    fold_proven: bool = False,
 ) -> None:
     """Hold a finished body against the contract.
 
@@ -114,28 +119,46 @@ def check_finished(
         violations_after: those that the finished body breaks.
         proven_count: leading items that were held against the contract before: the same bytes, before and after, with the same
             edits. What is said of the body as a whole is checked whatever this is.
+        folded: checkpoints at work; items that they cover are not in the finished body.
+        fold_proven: they were held against the contract before, on the same bytes.
 
     Raises:
         InternalError: INTERNAL; the body must not leave.
     """
     if len(after.body) != size_bytes:
         raise _broken("its size is not the computed one")
-    worse = new_violations(violations_before, violations_after)
+    worse = new_violations(shifted(violations_before, folded), violations_after)
     if worse:
         raise _broken(f"rule {worse[0].rule} at item {worse[0].item_index}")
-    if after.item_count != before.item_count:
+    if after.item_count != (before.item_count if folded is None else folded.finished_count):
         raise _broken("an item was added or lost")
     if not is_spliced(before.body, [each.edit for each in placed], after.body):
         raise _broken("an edit is not in its place, or bytes outside of the edits changed")
     by_item: dict[int, list[Placed]] = {}
     for each in placed:
-        if each.item >= proven_count:
+        if each.item >= proven_count and (folded is None or each.kind is not ReductionKind.CHECKPOINT):
             by_item.setdefault(each.item, []).append(each)
     for index, own in by_item.items():
-        _check_item(before, after, index, own)
+        _check_item(before, after, index, index if folded is None else folded.places[index], own)
+    if folded is not None and not fold_proven:
+        wrong = broken_fold(before, after, folded, [each.edit for each in placed if each.kind is not ReductionKind.CHECKPOINT])
+        if wrong:
+            raise _broken(wrong)
     lost = before.marker_count - after.marker_count
-    if lost < 0 or (lost > 0 and lost > _joined_markers(before, placed)):
+    if lost < 0 or (folded is None and lost > 0 and lost > _joined_markers(before, placed)):
         raise _broken("a cache marker was added or lost")
+
+
+def shifted(violations: Sequence[Violation], folded: Fold | None) -> Sequence[Violation]:
+    """Violations by where their items stand in the finished body; those of items that leave are gone with them."""
+    if folded is None:
+        return violations
+    places = folded.places
+    return [
+        each if each.item_index < 0 else each._replace(item_index=places[each.item_index])
+        for each in violations
+        if each.item_index < 0 or places[each.item_index] >= 0
+    ]
 
 
 def _joined_markers(before: Scan, placed: Sequence[Placed]) -> int:
@@ -154,8 +177,10 @@ def _joined_markers(before: Scan, placed: Sequence[Placed]) -> int:
     return joined
 
 
-def _check_item(before: Scan, after: Scan, index: int, placed: Sequence[Placed]) -> None:
-    old, new = before.item(index), after.item(index)
+def _check_item(before: Scan, after: Scan, index: int, place: int, placed: Sequence[Placed]) -> None:
+    if place < 0:
+        raise _broken("an edit stands in an item that leaves")
+    old, new = before.item(index), after.item(place)
     if old.role != new.role:
         raise _broken("an item changed its role")
     old_parts = before.parts(old.first_part, old.first_part + old.part_count)

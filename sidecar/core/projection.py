@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from fastpath import Item
+from fastpath import Edit, Item
 from sidecar.core.contract import Placed
+from sidecar.core.fold import Fold
 from sidecar.core.match import Matched
 from sidecar.core.paths import shift
 from sidecar.core.records import Applied, apply_records, removals
@@ -35,6 +36,8 @@ class Projection(NamedTuple):
     item_count: int  # leading items of the body that hold all items with records
     reasoning_end: int  # items from here on keep their reasoning, whatever their records say
     reasoning_back: bool  # some do
+    hidden_count: int = 0  # records of items that checkpoints cover
+    fold: Fold | None = None  # checkpoints at work; None: none
 
     @property
     def saved_bytes(self) -> int:
@@ -51,6 +54,7 @@ def project(
     records: Mapping[int, Sequence[Offload]],
     record_count: int,
     reasoning_end: int,
+    folded: Fold | None = None,
 ) -> Projection:
     """Apply records to a body. O(items), and what each record costs.
 
@@ -63,18 +67,27 @@ def project(
         records: of the session, by number of the raw item, in order of commit.
         record_count: how many there are in all.
         reasoning_end: reasoning of items from here on is current, and does not go.
+        folded: checkpoints that apply.
     """
     applied: list[Applied] = []
     reasoning_back = False
     taken: dict[int, set[Path]] = {}
     item_count = 0
+    hidden = 0
     for at, number in enumerate(numbers):
         own = records.get(number)
-        if own:
+        if own and folded is not None and at in folded.gone:
+            hidden += len(own)
+        elif own:
             count = matches[at].record_count
             if at >= reasoning_end and any(record.kind is ReductionKind.REASONING for record in own[count:]):
                 own, reasoning_back = in_force(own, count), True
-            applied.extend(apply_records(adapter, body, items[at].start, at, own, count)[0])
+            found = apply_records(adapter, body, items[at].start, at, own, count)[0]
+            if folded is not None and at in folded.kept_spans:
+                stays = [each for each in found if each.edit is None or _within(each.edit, folded.kept_spans[at])]
+                hidden += len(found) - len(stays)
+                found = stays
+            applied.extend(found)
             taken[at] = _taken(own, removals(own, count))
             item_count = at + 1
     saved: dict[int, int] = {}
@@ -83,8 +96,20 @@ def project(
         if each.edit is not None:
             saved[each.item] = saved.get(each.item, 0) + each.edit.end - each.edit.start - len(each.edit.data)
             placed.append(Placed(each.edit, each.record.kind, each.item, True))
+    totals = totals_of(applied, folded)
+    if folded is not None:
+        for at, size in folded.saved.items():
+            saved[at] = saved.get(at, 0) + size
+        placed += [Placed(edit, ReductionKind.CHECKPOINT, at, True) for edit, at in folded.edits]
+        item_count = max(item_count, folded.item_count)
     placed.sort(key=lambda each: (each.edit.start, each.edit.end))
-    return Projection(applied, taken, saved, placed, totals_of(applied), record_count, item_count, reasoning_end, reasoning_back)
+    return Projection(
+        applied, taken, saved, placed, totals, record_count, item_count, reasoning_end, reasoning_back, hidden, folded
+    )
+
+
+def _within(edit: Edit, span: tuple[int, int]) -> bool:
+    return span[0] <= edit.start and edit.end <= span[1]
 
 
 def in_force(records: Sequence[Offload], record_count: int) -> list[Offload]:
@@ -121,7 +146,7 @@ def holds_for(
     )
 
 
-def totals_of(applied: Sequence[Applied]) -> Totals:
+def totals_of(applied: Sequence[Applied], folded: Fold | None = None) -> Totals:
     """What records save, by kind."""
     totals: Totals = {}
     for each in applied:
@@ -129,6 +154,8 @@ def totals_of(applied: Sequence[Applied]) -> Totals:
         count, saved = totals.get(record.kind, (0, 0))
         saves = record.saved_bytes if edit is None else edit.end - edit.start - len(edit.data)
         totals[record.kind] = (count + 1, saved + saves)
+    if folded is not None:
+        totals[ReductionKind.CHECKPOINT] = (len(folded.applied), folded.saved_bytes)
     return totals
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from fastpath import Scan
+from sidecar.core.compaction import AttemptRecord, CheckpointRecord, RequestRecord, RollbackRecord
 from sidecar.core.envelope import envelope_digest
 from sidecar.core.errors import StoreFailedError
 from sidecar.core.types import (
@@ -53,6 +54,11 @@ class Change(msgspec.Struct):
     pins: Sequence[PinKey] | None
     must_keep: bool  # the call fails when this cannot be written
     must_wait: bool  # the reply speaks of it
+    checkpoints: Sequence[CheckpointRecord] = ()
+    attempts: Sequence[AttemptRecord] = ()
+    rollbacks: Sequence[RollbackRecord] = ()
+    requests: Sequence[RequestRecord] = ()
+    plans: Sequence[tuple[str, bytes]] = ()
 
     @property
     def anything(self) -> bool:
@@ -118,6 +124,11 @@ def commit(engine: Engine, session: Session, change: Change) -> tuple[bool, int]
         anchors=change.anchors,
         receipts=change.receipts,
         pins=change.pins,
+        checkpoints=change.checkpoints,
+        attempts=change.attempts,
+        rollbacks=change.rollbacks,
+        requests=change.requests,
+        plans=change.plans,
     )
     future = engine.store.submit(batch)
     _remember(session, change, head, digest)
@@ -151,6 +162,12 @@ def _remember(session: Session, change: Change, head: SessionHead, envelope: byt
         session.receipts[(receipt.call.number, receipt.call.call_index)] = receipt
     if change.pins is not None:
         session.pins = list(change.pins)
+    if change.checkpoints or change.rollbacks:
+        session.checkpoints.extend(change.checkpoints)
+        session.rollbacks.extend(change.rollbacks)
+        session.refresh_live()
+    session.attempts.update({attempt.attempt_id: attempt for attempt in change.attempts})
+    session.requests.update({request.request_id: request for request in change.requests})
     session.head = head
     session.envelope_digest = envelope
     session.set_branch(change.numbers, change.same_count)

@@ -12,7 +12,7 @@ from sidecar.core.fit import FitPlan, FitView, blockers
 from sidecar.core.projection import Totals
 from sidecar.core.records import Applied
 from sidecar.core.tokens import estimate_tokens
-from sidecar.core.types import ReadBack
+from sidecar.core.types import ReadBack, ReductionKind
 from sidecar.engine.answer import applied_reduction, pressure, shown_totals, view_of
 from sidecar.engine.commit import Change
 from sidecar.engine.messages import (
@@ -38,6 +38,7 @@ def answer(
     applied: Sequence[Applied],
     totals: Totals,
     inapplicable_count: int,
+    changed: bool,
     placed: Sequence[Placed],
     view: FitView,
     plan: FitPlan,
@@ -54,6 +55,7 @@ def answer(
         applied: records of old at work in the body.
         totals: of these.
         inapplicable_count: records of items that are not in the body.
+        changed: the finished body is another than the one that came.
         placed: all edits.
         view: what the ladder saw.
         plan: what it chose.
@@ -70,10 +72,11 @@ def answer(
     elif len(body) > limits.soft_bytes:
         outcome = FitOutcome.OVER
     else:
-        outcome = FitOutcome.FITTED if placed else FitOutcome.UNCHANGED
+        outcome = FitOutcome.FITTED if changed else FitOutcome.UNCHANGED
     listed = new = _new_reductions(call, plan.cuts)
     if given.list_applied:
         old = [(intake.items[a.item].start if a.edit is None else a.edit.start, applied_reduction(a, call.refs)) for a in applied]
+        old += _checkpoints(call)
         listed = old + new
     artifacts = {} if given.dry_run else {artifact.artifact_id: artifact for artifact in (cut.artifact for cut in plan.cuts)}
     views = [
@@ -83,7 +86,8 @@ def answer(
     ]
     blocked = blockers(view, plan) if outcome in (FitOutcome.OVER, FitOutcome.CANNOT_FIT) else []
     alignment = intake.alignment
-    tokens = _tokens(call, len(given.body), intake.scan), _tokens(call, len(body), after)
+    arrived = intake.arrived.scan
+    tokens = _tokens(call, len(given.body), arrived), _tokens(call, len(body), after)
     notes = list(call.notes)
     if tokens[1][1] is not TokenBasis.CALIBRATED:
         notes.append(
@@ -99,8 +103,8 @@ def answer(
         )
     return FitResult(
         outcome=outcome,
-        body=b"" if given.dry_run or not placed else body,
-        before=pressure(intake.scan.sizes, *tokens[0]),
+        body=b"" if given.dry_run or not changed else body,
+        before=pressure(arrived.sizes, *tokens[0]),
         after=pressure(after.sizes, *tokens[1]),
         reductions=tuple(reduction for _, reduction in sorted(listed, key=lambda pair: pair[0])),
         totals=shown_totals(totals, [reduction for _, reduction in new]),
@@ -123,6 +127,19 @@ def answer(
         read_back_tool_name="" if call.read_back is ReadBack.NONE else call.read_tool,
         effective_limits=limits.shown(),
     )
+
+
+def _checkpoints(call: FitCall) -> list[tuple[int, Reduction]]:
+    """Checkpoints at work, by where their first item stood."""
+    folded = call.projection.fold
+    found = []
+    for each in () if folded is None else folded.applied:
+        first = min((*each.gone, *each.trims))
+        freed = sum(call.intake.items[at].end - call.intake.items[at].start for at in each.gone)
+        saved = freed - len(each.record.summary.encode())
+        reduction = Reduction(ReductionKind.CHECKPOINT, first, None, "", each.record.checkpoint_id, saved)
+        found.append((call.intake.items[first].start, reduction))
+    return found
 
 
 def _new_reductions(call: FitCall, cuts: Sequence[Built]) -> list[tuple[int, Reduction]]:

@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING
 
 from fastpath import Edit, Role, common_prefix, size, splice
 from sidecar.core.anchors import merge_anchors
+from sidecar.core.checkpoints import Applicable, applicable
+from sidecar.core.compaction import CheckpointRecord
 from sidecar.core.contract import Placed, check_finished, open_spans
 from sidecar.core.cuts import Built
 from sidecar.core.errors import InvalidFieldError, ReadBackRequiredError, RevisionConflictError, TrimtabError
-from sidecar.core.fit import FitPlan, FitView, plan_fit
+from sidecar.core.fit import FitPlan, plan_fit
+from sidecar.core.fold import fold
 from sidecar.core.limits import Effective, check_given, merge, resolve
 from sidecar.core.projection import Projection, holds_for, project, totals_of
 from sidecar.core.readback import READ_BACK_TOOL_NAME
@@ -76,13 +79,19 @@ class FitCall:
 
     def run(self) -> FitResult:
         """Do it all."""
+        self.plan()
+        self.cutter.note_stubs()
+        return self._finish()
+
+    def plan(self) -> None:
+        """Take the body in, apply records, and choose what is to be cut. Changes nothing."""
         given, session = self.given, self.session
         adapter = self._adapter()
         self._settings()
         changed_format = session.head.format not in (Format.UNSPECIFIED, adapter.format)
         if changed_format:
             self.note("FORMAT_CHANGED", f"the session was {session.head.format.name} before: this history is a branch of its own")
-        intake = take_in(session, adapter, given.body, () if changed_format else session.branch)
+        intake = take_in(session, adapter, given.body, () if changed_format else session.branch, self.engine.store)
         self.intake, self.adapter, self.changed_format = intake, adapter, changed_format
         self.refs = Refs(intake.units, intake.numbers, intake.ranges)
         usage = self._usage(adapter)
@@ -92,20 +101,21 @@ class FitCall:
         stable = self._settle()
         self._replaced()
         projection, held = self._project(adapter)
-        self.projection = projection
+        self.projection, self.held = projection, held
+        self._note_checkpoints()
         earlier = intake.known.sums if intake.known is not None and held else None
-        self.sums = add_up(intake.units, intake.items, intake.parts, projection.saved, earlier, stable)
-        inject = self._read_back(intake.tools)
-        base = len(given.body) - projection.saved_bytes + (len(inject.data) - inject.end + inject.start if inject else 0)
+        self.sums = None
+        if projection.fold is None:
+            self.sums = add_up(intake.units, intake.items, intake.parts, projection.saved, earlier, stable)
+        self.inject = inject = self._read_back(intake.tools)
+        base = len(intake.body) - projection.saved_bytes + (len(inject.data) - inject.end + inject.start if inject else 0)
         # What held a cut above its target may be gone: the next need not wait.
         head = session.head
         other_way = given.read_back not in (ReadBack.UNSPECIFIED, head.read_back)
         self.retold = self.limits_given != head.limits or self.new_pins is not None or other_way
         self.cutter = Cutter(self)
-        view = self.cutter.view(projection, self.sums, base, usage)
-        plan = plan_fit(view)
-        self.cutter.note_stubs()
-        return self._finish(adapter, projection, held, inject, view, plan)
+        self.view = self.cutter.view(projection, self.sums, base, usage)
+        self.fit_plan = plan_fit(self.view)
 
     def note(self, reason: str, message: str) -> None:
         """Something that the caller should know."""
@@ -145,7 +155,7 @@ class FitCall:
         session = self.session
         merged = merge(self.engine.config.limits, self.limits_given)
         self.usage, self.ratio = usage, session.ratio
-        repeated = session.seen is not None and usage == session.usage and session.seen.reading.scan.body == self.given.body
+        repeated = session.seen is not None and usage == session.usage and session.seen.reading.scan.body == self.intake.body
         if usage is not None and session.sent is not None and not repeated:
             self.ratio = session.ratio.learned(len(session.sent.scan.body), usage)
         return resolve(merged, self.ratio.bytes_per_token())
@@ -174,6 +184,7 @@ class FitCall:
         if given.anchors is not None:
             merged = merge_anchors(session.anchors, self.refs.anchors(given.anchors), revision)
             self.new_anchors = None if merged is session.anchors else merged
+        self.anchors = session.anchors if self.new_anchors is None else self.new_anchors
 
     def _faults(self, violations: Sequence[Violation]) -> None:
         for violation in violations[:NOTED_FAULTS]:
@@ -219,11 +230,36 @@ class FitCall:
         asked = intake.reading.judged.asked
         reasoning = adapter.reasoning
         current = current_reasoning(reasoning, intake.items, intake.parts, asked) if session.reasoning_left else maxsize
+        self.aside: list[CheckpointRecord] = []
+        applied: list[Applicable] = []
+        if session.live and not self.changed_format:
+            applied, self.aside = applicable(
+                session.live, numbers, self.refs.index_of, intake.units, intake.parts, intake.reading.decode
+            )
         if intake.known is not None:
             earlier = intake.known.projection
-            if holds_for(earlier, intake.same_count, numbers, records, count, current):
+            same = [] if earlier.fold is None else earlier.fold.applied
+            if (
+                applied == same
+                and intake.known.markers == intake.markers
+                and holds_for(earlier, intake.same_count, numbers, records, count, current)
+            ):
                 return earlier, True
-        return project(adapter, self.given.body, intake.items, intake.alignment.items, numbers, records, count, current), False
+        body, items = intake.body, intake.items
+        folded = fold(adapter, body, items, intake.parts, applied, intake.markers) if applied else None
+        matches = intake.alignment.items
+        return project(adapter, body, items, matches, numbers, records, count, current, folded), False
+
+    def _note_checkpoints(self) -> None:
+        for record in self.aside:
+            self.note("CHECKPOINT_ASIDE", f"{record.checkpoint_id} does not fit this history: its items stand as they came")
+        if self.intake.displaced:
+            self.note("SUMMARY_DISPLACED", f"{self.intake.displaced} summaries do not stand in their place: they are text")
+        folded = self.projection.fold
+        if folded is not None and any(each.record.anchors_revision < self.anchors.revision for each in folded.applied):
+            self.note(
+                "ANCHORS_CHANGED", "anchors were changed after a summary in this body was written: it shows them as they were"
+            )
 
     def _read_back(self, tools: Tools) -> Edit | None:
         """Whether a new stub could be followed (`can_cut`), and the edit that injects the tool."""
@@ -259,29 +295,30 @@ class FitCall:
 
     # The finished body ------------------------------------------------------------------------------------------------
 
-    def _finish(
-        self, adapter: Adapter, projection: Projection, held: bool, inject: Edit | None, view: FitView, plan: FitPlan
-    ) -> FitResult:
+    def _finish(self) -> FitResult:
         given, session, intake = self.given, self.session, self.intake
+        adapter, projection, held, inject = self.adapter, self.projection, self.held, self.inject
+        view, plan = self.view, self.fit_plan
         placed, applied = projection.placed, projection.applied
         if plan.cuts:
             placed, applied = self._place(adapter, projection, plan.cuts)
         if inject is not None:
             placed = sorted([*placed, Placed(inject, ReductionKind.UNSPECIFIED, -1, True)], key=_position)
-        finished = intake.reading
+        finished, self.placed = intake.reading, placed
         if placed:
             only = [each.edit for each in placed]
-            finished = read_body(splice(given.body, only), adapter, session.sent)
+            finished = read_body(splice(intake.body, only), adapter, session.sent)
             # Items that stand in both bodies as they did before, under the same edits, were held against the contract then.
             proven = held and not plan.cuts and intake.known is not None and intake.known.proven
             check_finished(
                 intake.scan,
                 finished.scan,
                 placed,
-                size(given.body, only),
+                size(intake.body, only),
                 intake.violations,
                 finished.judged.violations,
-                min(intake.same_count, finished.reused) if proven else 0,
+                min(intake.same_count, finished.reused) if proven and projection.fold is None else 0,
+                projection.fold,
             )
         after = finished.scan
         change = change_of(self, plan, after)
@@ -297,11 +334,26 @@ class FitCall:
             durable, revision = self._commit(change)
             session.seen = self._seen(projection, plan)
             session.sent = finished
+            session.sent_places = None if projection.fold is None else projection.fold.places
             session.last_ms = self.now_ms
             session.ratio, session.usage = self.ratio, self.usage
-        totals = totals_of(applied) if plan.cuts else projection.totals
-        inapplicable = projection.record_count - len(projection.applied)
-        result = answer(self, applied, totals, inapplicable, placed, view, plan, change, after, stable, durable, revision)
+        totals = totals_of(applied, projection.fold) if plan.cuts else projection.totals
+        inapplicable = projection.record_count - len(projection.applied) - projection.hidden_count + len(self.aside)
+        result = answer(
+            self,
+            applied,
+            totals,
+            inapplicable,
+            finished.scan.body != given.body,
+            placed,
+            view,
+            plan,
+            change,
+            after,
+            stable,
+            durable,
+            revision,
+        )
         # What a call that changed nothing answers, it answers again: an agent repeats a request that its provider refused.
         steady = not change.anything and durable and stable == len(after.body) and intake.rewritten_count == 0
         told = given.usage is not None or given.usage_json is not None
@@ -333,6 +385,7 @@ class FitCall:
             sums=self.sums,
             projection=projection,
             proven=not plan.cuts,
+            markers=intake.markers,
             revision=self.session.head.revision,
         )
 
@@ -348,7 +401,7 @@ class FitCall:
         for at, paths in going.items():
             records = self.session.records.get(self.intake.numbers[at], [])
             count = self.intake.alignment.items[at].record_count
-            again, found = apply_records(adapter, self.given.body, self.intake.items[at].start, at, records, count, paths)
+            again, found = apply_records(adapter, self.intake.body, self.intake.items[at].start, at, records, count, paths)
             applied += again
             placed += [Placed(each.edit, each.record.kind, at, True) for each in again if each.edit is not None]
             spans.update({(at, path): span for path, span in found.items()})
@@ -356,7 +409,7 @@ class FitCall:
         for cut in cuts:
             at = cut.candidate.item
             span = (cut.candidate.start, cut.candidate.end) if cut.replacement else spans[(at, cut.raw_path)]
-            edit = replace_value(adapter, self.given.body, span, cut.replacement)
+            edit = replace_value(adapter, self.intake.body, span, cut.replacement)
             settled = not any(start < edit.end and edit.start < end for start, end in held)
             placed.append(Placed(edit, cut.candidate.kind, at, settled))
             self.cut_edits[(at, cut.raw_path)] = edit

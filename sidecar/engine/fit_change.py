@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from fastpath import Scan, canon
+from fastpath import Edit, Scan, canon, splice
 from sidecar.core.cuts import Built
 from sidecar.core.fit import FitPlan
 from sidecar.core.types import ArtifactRecord, ArtifactSource, Offload, ReductionKind, SentForm
@@ -105,12 +105,24 @@ def _records(
 
 def _forms(call: FitCall, cuts: Sequence[Built], after: Scan) -> list[SentForm]:
     forms = []
+
+    def edits_of(at: int) -> list[Edit]:
+        own = [each.edit for each in call.placed if each.item == at and each.kind is not ReductionKind.CHECKPOINT]
+        return sorted(own, key=lambda edit: (edit.start, edit.end))
+
     for at in sorted({cut.candidate.item for cut in cuts}):
         number = call.intake.numbers[at]
         known = call.session.records.get(number, [])
         if at >= call.projection.reasoning_end and any(record.kind is ReductionKind.REASONING for record in known):
             continue  # it goes out with a record stepping aside: no count of first records says that
         count = len(known) + sum(1 for cut in cuts if cut.candidate.item == at)
-        item = after.item(at)
-        forms.append(form_of(number, count, *canon(after.body, item.start, item.end, call.adapter.grammar)))
+        if call.projection.fold is None:
+            item = after.item(at)
+            forms.append(form_of(number, count, *canon(after.body, item.start, item.end, call.adapter.grammar)))
+            continue
+        # In a body with summaries an item may have become one with its neighbors: its form is what became of it alone.
+        item = call.intake.items[at]
+        own = [Edit(e.start - item.start, e.end - item.start, e.data) for e in (edits_of(at))]
+        alone = splice(call.intake.body[item.start : item.end], own)
+        forms.append(form_of(number, count, *canon(alone, 0, len(alone), call.adapter.grammar)))
     return forms

@@ -53,12 +53,15 @@ class Cutter:
         fresh.update(index for receipt in fit.new_receipts if (index := fit.refs.index_of(receipt.call.number)) >= 0)
         idle = fit.now_ms - session.last_ms if session.last_ms else 0
         scanned = intake.scan
+        units = intake.units
+        if projection.fold is not None:
+            units = [unit for unit in units if unit.first not in projection.fold.gone]
         return FitView(
             fit.adapter,
-            fit.given.body,
+            fit.intake.body,
             intake.items,
             intake.parts,
-            intake.units,
+            units,
             fit.limits,
             base,
             projection.saved,
@@ -76,7 +79,7 @@ class Cutter:
 
     def tool_name(self, call: Call) -> str:
         """Name of the tool that was called."""
-        return text_of(self._call.given.body, call.part.name_start, call.part.name_end)
+        return text_of(self._call.intake.body, call.part.name_start, call.part.name_end)
 
     def _build(self, candidate: Candidate, with_preview: bool) -> Built | None:
         fit = self._call
@@ -86,7 +89,7 @@ class Cutter:
         removed = removals(records, intake.alignment.items[candidate.item].record_count)
         raw = self._raw(candidate.item, number)
         call = candidate.call
-        asked = "" if call is None else text_of(fit.given.body, call.part.payload_start, call.part.payload_end)
+        asked = "" if call is None else text_of(fit.intake.body, call.part.payload_start, call.part.payload_end)
         tool = "" if call is None else self.tool_name(call)
         came_from = ""
         if tool and tool in self._own:
@@ -94,7 +97,7 @@ class Cutter:
             came_from = came_from if came_from in session.artifact_ids else ""
         return build(
             fit.adapter,
-            fit.given.body,
+            fit.intake.body,
             candidate,
             raw=raw,
             number=number,
@@ -114,7 +117,7 @@ class Cutter:
         found = raws.get(number)
         if found is None:
             item, meta = fit.intake.items[at], fit.session.metas[number]
-            found = fit.given.body[item.start : item.end]
+            found = fit.intake.body[item.start : item.end]
             if len(found) != meta.size_bytes or crc32(found) != meta.crc:
                 found = fit.session.raw(fit.engine.store, number)
             raws[number] = found
@@ -129,7 +132,7 @@ class Cutter:
             for part in intake.parts[item.first_part : item.first_part + item.part_count]:
                 if part.kind != Kind.CALL or part.payload_start < 0:
                     continue
-                payload = fit.given.body[part.payload_start : part.payload_end]
+                payload = fit.intake.body[part.payload_start : part.payload_end]
                 if fence in payload:
                     found = find_artifact_id(payload.decode("utf-8", "replace"))
                     if found is not None and found in fit.session.artifact_ids:

@@ -5,7 +5,7 @@ What is byte-equal to the body before, at its front, is taken over: it is not re
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import NamedTuple
 from zlib import crc32
@@ -13,17 +13,23 @@ from zlib import crc32
 from fastpath import Item, ItemFlag, Part, Role, Scan, canon, strings, strip_markers
 from sidecar.core.branch import Ranges, extend_ranges
 from sidecar.core.match import Alignment, Matched, align
+from sidecar.core.summary import LABEL
 from sidecar.core.types import ItemMeta, JournalItem
+from sidecar.core.unfold import Known as Checkpoints
+from sidecar.core.unfold import unfold
 from sidecar.core.units import Grouped, Unit, group_units
 from sidecar.engine.reading import Reading, read_body
-from sidecar.engine.session import Seen, Session
+from sidecar.engine.session import Opened, Seen, Session
 from sidecar.engine.tools import Tools
 from sidecar.formats.base import Adapter, Violation
+from sidecar.ports import Store
 
 __all__ = ["LARGE_BYTES", "Intake", "take_in"]
 
 LARGE_BYTES = 16 * 1024
 """String values from this size on are stored once per session, by digest."""
+
+_LABEL = LABEL.encode()
 
 
 class Intake(NamedTuple):
@@ -43,6 +49,14 @@ class Intake(NamedTuple):
     rewritten_count: int
     grouped: Grouped
     raws: dict[int, bytes]  # by number: raw bytes at hand
+    arrived: Reading  # the body as it came; another than `reading` where summaries in it were unfolded
+    markers: Mapping[str, bytes]  # by checkpoint: cache marker of its summary in that body
+    displaced: int  # summaries of ours in it that stand elsewhere: text
+
+    @property
+    def body(self) -> bytes:
+        """With all raw items: as it came, or unfolded."""
+        return self.reading.scan.body
 
     @property
     def scan(self) -> Scan:
@@ -89,7 +103,7 @@ def large_spans(raw: bytes) -> tuple[tuple[int, int], ...]:
     return tuple((start + 1, end - 1) for start, end, _ in strings(raw, 0, len(raw), LARGE_BYTES))
 
 
-def take_in(session: Session, adapter: Adapter, body: bytes, branch: Sequence[int]) -> Intake:
+def take_in(session: Session, adapter: Adapter, body: bytes, branch: Sequence[int], store: Store) -> Intake:
     """Read a body and match it with a session.
 
     Args:
@@ -97,9 +111,15 @@ def take_in(session: Session, adapter: Adapter, body: bytes, branch: Sequence[in
         adapter: of the body's dialect.
         body: as it came.
         branch: numbers to match with: the session's, or none when the dialect changes.
+        store: raw items that summaries in the body cover.
     """
     seen = session.seen if session.seen is not None and session.seen.reading.scan.grammar is adapter.grammar else None
-    reading = read_body(body, adapter, None if seen is None else seen.reading)
+    arrived, opened = _open(session, adapter, body, branch, store, seen)
+    reading = (
+        arrived
+        if opened is None or opened.unfolded == arrived.scan.body
+        else read_body(opened.unfolded, adapter, None if seen is None else seen.reading)
+    )
     scanned, items, parts = reading.scan, reading.items, reading.parts
     # What was understood holds as long as no other call changed the session, and the branch is that body's.
     known = seen if seen is not None and seen.revision == session.head.revision and branch is session.branch else None
@@ -157,7 +177,42 @@ def take_in(session: Session, adapter: Adapter, body: bytes, branch: Sequence[in
         rewritten_count=rewritten,
         grouped=group_units(items, parts, reading.decode, None if known is None else known.grouped, reading.since),
         raws=raws,
+        arrived=arrived,
+        markers={} if opened is None else opened.markers,
+        displaced=0 if opened is None else opened.displaced,
     )
+
+
+def _open(
+    session: Session, adapter: Adapter, body: bytes, branch: Sequence[int], store: Store, seen: Seen | None
+) -> tuple[Reading, Opened | None]:
+    """Read a body as it came, and unfold the summaries in it. None: there are none."""
+    if not session.checkpoints or _LABEL not in body:
+        return read_body(body, adapter, None if seen is None else seen.reading), None
+    arrived = read_body(body, adapter, session.sent)
+    before = session.opened
+    again = before is not None and before.revision == session.head.revision and body.startswith(before.front)
+    if before is not None and again and body.find(_LABEL, len(before.front)) < 0:
+        return arrived, before._replace(unfolded=before.unfolded + body[len(before.front) :])
+
+    def is_form(number: int, strict: bytes, loose: bytes) -> bool:
+        return strict in session.known.forms[number] or (loose or strict) in session.known.loose[number]
+
+    known = Checkpoints(
+        session.checkpoints,
+        branch,
+        is_form,
+        lambda number: session.raw(store, number),
+        lambda number: session.metas[number].role,
+    )
+    found = unfold(adapter, body, arrived.items, arrived.parts, arrived.decode, known)
+    if found is None:
+        return arrived, None
+    opened = Opened(body, found.body, found.markers, found.displaced, session.head.revision)
+    if found.end and not found.displaced:
+        behind = len(body) - found.end
+        session.opened = opened._replace(front=body[: found.end], unfolded=found.body[: len(found.body) - behind])
+    return arrived, opened
 
 
 def _raw(scanned: Scan, adapter: Adapter, item: Item) -> bytes:
@@ -169,8 +224,10 @@ def _raw(scanned: Scan, adapter: Adapter, item: Item) -> bytes:
 def _rewritten(session: Session, adapter: Adapter, scanned: Scan, item: Item, index: int, match: Matched) -> bool:
     """A known item that came in other bytes than it did before, cache markers apart."""
     before = None if session.sent is None else session.sent.scan
-    if before is not None and index < before.item_count:
-        other = before.item(index)
+    places = session.sent_places
+    place = index if places is None else places[index] if index < len(places) else -1
+    if before is not None and 0 <= place < before.item_count:
+        other = before.item(place)
         if before.body[other.start : other.end] == scanned.body[item.start : item.end]:
             return False
     if match.record_count:

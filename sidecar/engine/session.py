@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from hashlib import sha256
 from typing import NamedTuple
 
 from sidecar.core.branch import Ranges, from_ranges
+from sidecar.core.checkpoints import live_checkpoints
+from sidecar.core.compaction import AttemptRecord, CheckpointRecord, RequestRecord, RollbackRecord
 from sidecar.core.errors import TrimtabError
 from sidecar.core.match import Known, Matched
 from sidecar.core.projection import Projection
@@ -37,7 +39,7 @@ from sidecar.engine.reading import ROW_BYTES, Reading
 from sidecar.engine.tools import Tools
 from sidecar.ports import SessionHead, SessionImage, Store
 
-__all__ = ["Session", "SessionCache", "Seen"]
+__all__ = ["Again", "Opened", "Seen", "Session", "SessionCache"]
 
 ITEM_OVERHEAD_BYTES = 1000
 """Memory of one known item beside bodies: its meta and its digests in the tables. tracemalloc gives 987 for 10,000 items."""
@@ -57,6 +59,17 @@ class Seen(NamedTuple):
     projection: Projection
     proven: bool  # the body answered for it held the contract with the projection's edits alone
     revision: int  # of the session, when it was understood: what was changed since by another call is not in here
+    markers: Mapping[str, bytes]  # by checkpoint: cache marker of its summary in the body as it came
+
+
+class Opened(NamedTuple):
+    """The front of an adopted body as it was unfolded, so that it need not be done again."""
+
+    front: bytes  # as it came
+    unfolded: bytes
+    markers: Mapping[str, bytes]
+    displaced: int
+    revision: int
 
 
 class Again(NamedTuple):
@@ -92,6 +105,13 @@ class Session:
         self.seen: Seen | None = None
         self.again: Again | None = None
         self.sent: Reading | None = None  # body answered last
+        self.sent_places: list[int] | None = None  # by raw item: its place in that body; None: each at its own
+        self.opened: Opened | None = None
+        self.checkpoints: list[CheckpointRecord] = list(image.checkpoints) if image is not None else []
+        self.rollbacks: list[RollbackRecord] = list(image.rollbacks) if image is not None else []
+        self.attempts: dict[str, AttemptRecord] = {}
+        self.requests: dict[str, RequestRecord] = {}
+        self.live: list[CheckpointRecord] = []  # of the checkpoints
         self.reasoning_left = False  # some record leaves reasoning out
         self.closing: set[int] = set()  # numbers of items that only close what a crash interrupted
         self.trouble: TrimtabError | None = None  # why a queued batch failed
@@ -108,6 +128,9 @@ class Session:
             for receipt in image.receipts:
                 self.receipts[(receipt.call.number, receipt.call.call_index)] = receipt
             self.set_branch(from_ranges(self.head.branch))
+            self.attempts = {attempt.attempt_id: attempt for attempt in image.attempts}
+            self.requests = {request.request_id: request for request in image.requests}
+            self.refresh_live()
 
     def add_meta(self, meta: ItemMeta) -> None:
         """A raw item, in order of numbers."""
@@ -121,6 +144,15 @@ class Session:
         self.records.setdefault(record.number, []).append(record)
         self.record_count += 1
         self.reasoning_left = self.reasoning_left or record.kind is ReductionKind.REASONING
+
+    def refresh_live(self) -> None:
+        """Checkpoints or rollbacks have changed."""
+        self.live = live_checkpoints(self.checkpoints, self.rollbacks)
+
+    @property
+    def shape(self) -> int:
+        """Grows with each record that shapes a projection."""
+        return self.record_count + len(self.checkpoints) + len(self.rollbacks)
 
     def set_branch(self, numbers: Sequence[int], same_count: int = 0) -> None:
         """The current branch; what stays of it keeps its history digests. `same_count` leading numbers are known to stay."""

@@ -1,0 +1,283 @@
+"""An adopted body back to raw items: a summary that we wrote is replaced by the items that it covers.
+
+A summary is recognized by lookup, never by shape: a text that is, letter for letter, the summary of a checkpoint of this
+session, in a place where the items that stayed of its range stand before it. One that stands elsewhere is text
+(`SUMMARY_DISPLACED`). What stayed is taken as the client sent it, markers and spelling included; what was covered comes from the
+journal. The answer is a body of raw items, on which everything else works as on one whose client kept its raw history.
+
+Pure: raw items come by a callback.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
+from typing import NamedTuple
+
+from fastpath import Edit, Item, Kind, Part, PartFlag, Role, canon, splice
+from sidecar.core.compaction import CheckpointRecord
+from sidecar.core.summary import LABEL, pointer_text
+from sidecar.formats.base import Adapter, ContentSpan
+
+__all__ = ["Known", "Unfolded", "unfold"]
+
+_FENCE = LABEL.encode()
+
+
+class Known(NamedTuple):
+    """What is known of a session's checkpoints and items."""
+
+    checkpoints: Sequence[CheckpointRecord]  # all, in order of commit
+    branch: Sequence[int]  # numbers
+    is_form: Callable[[int, bytes, bytes], bool]  # an item of that number may come in this strict, loose digest
+    raw: Callable[[int], bytes]  # raw bytes of an item
+    role: Callable[[int], int]  # of an item
+
+
+class Unfolded(NamedTuple):
+    """A body of raw items."""
+
+    body: bytes
+    markers: Mapping[str, bytes]  # by checkpoint: cache marker that its summary had
+    end: int  # bytes of the body as it came, up to the end of the last item that was unfolded
+    displaced: int  # summaries that stand elsewhere
+
+
+class _Hit(NamedTuple):
+    """A summary in a body."""
+
+    item: int
+    element: int  # of its content
+    record: CheckpointRecord
+    marker: bytes
+
+
+class _Atom(NamedTuple):
+    """An element of a user item's content, or a whole item."""
+
+    item: int
+    element: int  # -1: the whole item
+
+
+class _Token(NamedTuple):
+    """What stands at a place of a range: an item that is gone or stays, a summary, a pointer."""
+
+    number: int  # -1: a summary or pointer
+    trimmed: tuple[int, ...] = ()
+    gone: bool = False
+    hit: _Hit | None = None
+    pointer: str = ""
+
+
+def unfold(
+    adapter: Adapter,
+    body: bytes,
+    items: Sequence[Item],
+    parts: Sequence[Part],
+    decode: Callable[[int, int], bytes],
+    known: Known,
+) -> Unfolded | None:
+    """Replace summaries by what they cover. None when there is none in the body. One search when nothing looks like it.
+
+    Args:
+        adapter: of the dialect.
+        body: as it came.
+        items: of it.
+        parts: of it.
+        decode: content of the JSON value at a span.
+        known: of the session.
+    """
+    if not known.checkpoints or _FENCE not in body:
+        return None
+    hits, displaced = _hits(adapter, body, items, parts, decode, known)
+    opener = _Opener(adapter, body, items, known)
+    # One that stands elsewhere must not keep the others from being opened.
+    for chosen in (hits, *([hit for hit in hits if hit is not other] for other in hits if len(hits) > 1)):
+        edit = opener.open(chosen) if chosen else None
+        if edit is not None:
+            markers = {hit.record.checkpoint_id: hit.marker for hit in chosen if hit.marker}
+            return Unfolded(splice(body, [edit]), markers, edit.end, displaced + len(hits) - len(chosen))
+    return Unfolded(body, {}, 0, displaced + len(hits)) if hits or displaced else None
+
+
+def _hits(
+    adapter: Adapter,
+    body: bytes,
+    items: Sequence[Item],
+    parts: Sequence[Part],
+    decode: Callable[[int, int], bytes],
+    known: Known,
+) -> tuple[list[_Hit], int]:
+    """Summaries in the body, and how many came a second time."""
+    by_text = {sha256(record.summary.encode()).digest(): record for record in known.checkpoints}
+    hits: list[_Hit] = []
+    again = 0
+    taken: set[str] = set()
+    for index, item in enumerate(items):
+        if item.role not in (Role.USER, Role.ASSISTANT) or body.find(_FENCE, item.start, item.end) < 0:
+            continue
+        span = adapter.content_span(body, item) if item.role == Role.USER else None
+        for at in range(item.first_part, item.first_part + item.part_count):
+            part = parts[at]
+            if part.parent >= 0 or part.kind != Kind.TEXT or body.find(_FENCE, part.start, part.end) < 0:
+                continue
+            payload = (part.payload_start, part.payload_end) if part.payload_start >= 0 else (part.start, part.end)
+            element = 0 if span is None else next((n for n, each in enumerate(span.elements) if each[1] >= part.end), 0)
+            record = by_text.get(sha256(decode(*payload)).digest())
+            if record is None:
+                continue
+            if record.checkpoint_id in taken:
+                again += 1
+                continue
+            taken.add(record.checkpoint_id)
+            marked = part.flags & PartFlag.MARKED
+            marker = adapter.last_marker(body, item.start, item.end) if marked else b""
+            hits.append(_Hit(index, element, record, marker))
+    return hits, again
+
+
+class _Opener:
+    """Puts covered items back around what stayed of their ranges."""
+
+    def __init__(self, adapter: Adapter, body: bytes, items: Sequence[Item], known: Known) -> None:
+        """For one body."""
+        self._adapter = adapter
+        self._body = body
+        self._items = items
+        self._known = known
+        self._place = {number: at for at, number in enumerate(known.branch)}
+        wrap = adapter.wrap_string(b'""').split(b'""', 1)
+        self._wrap = (wrap[0], wrap[1])
+        self._spans = [self._span(body, item) for item in items]
+        self._atoms = [
+            _Atom(index, element)
+            for index, span in enumerate(self._spans)
+            for element in (range(len(span.elements)) if span is not None else (-1,))
+        ]
+
+    def _span(self, body: bytes, item: Item) -> ContentSpan | None:
+        """Content of a user item that may be several of ours; None for an item that is whole or nothing."""
+        joined = self._adapter.merges_users and item.role == Role.USER
+        return self._adapter.content_span(body, item) if joined else None
+
+    def open(self, hits: Sequence[_Hit]) -> Edit | None:
+        """The edit that unfolds these summaries; None when one does not stand in its place."""
+        tokens = self._tokens(hits)
+        if tokens is None:
+            return None
+        first_hit = next(at for at, token in enumerate(tokens) if token.hit is not None)
+        at = self._atom_of(tokens[first_hit].hit)
+        for token in reversed(tokens[:first_hit]):
+            at -= self._count(token, at - 1)
+        if at < 0:
+            return None
+        start = at
+        pieces: list[bytes] = []
+        for token in tokens:
+            if token.hit is not None:
+                if at != self._atom_of(token.hit):
+                    return None
+                at += 1
+            elif token.pointer:
+                at += self._count(token, at)
+            elif token.gone:
+                pieces.append(self._known.raw(token.number))
+            else:
+                taken = self._kept(token, at)
+                if taken is None:
+                    return None
+                count, piece = taken
+                at += count
+                pieces.append(piece)
+        first, last = self._atoms[start], self._atoms[at - 1]
+        before = self._leftover(first.item, 0, first.element)
+        after = self._leftover(last.item, last.element + 1, None) if last.element >= 0 else b""
+        data = b",".join(([before] if before else []) + pieces + ([after] if after else []))
+        return Edit(self._items[first.item].start, self._items[last.item].end, data)
+
+    def _tokens(self, hits: Sequence[_Hit]) -> list[_Token] | None:
+        """What stands on the branch from the first item of these ranges to the last. None when something is not on it."""
+        gone: set[int] = set()
+        trims: dict[int, tuple[int, ...]] = {}
+        behind: dict[int, list[_Token]] = {}
+        places: list[int] = []
+        for hit in hits:
+            record = hit.record
+            numbers = [number for start, end in record.gone for number in range(start, end)]
+            gone.update(numbers)
+            trims.update({trim.number: trim.blocks for trim in record.trims})
+            if record.after >= 0:
+                numbers.append(record.after)
+            places += [self._place.get(number, -1) for number in (*numbers, *(trim.number for trim in record.trims))]
+            for number in record.pointers:
+                behind.setdefault(number, []).append(_Token(-1, pointer=pointer_text(record.checkpoint_id)))
+            behind.setdefault(record.after, []).append(_Token(-1, hit=hit))
+        if not places or min(places) < 0:
+            return None
+        tokens = list(behind.get(-1, ()))
+        for number in self._known.branch[0 if tokens else min(places) : max(places) + 1]:
+            tokens.append(_Token(number, trims.get(number, ()), number in gone))
+            tokens += behind.get(number, ())
+        return tokens
+
+    def _atom_of(self, hit: _Hit | None) -> int:
+        assert hit is not None
+        element = -1 if self._spans[hit.item] is None else hit.element
+        return self._atoms.index(_Atom(hit.item, element))
+
+    def _count(self, token: _Token, at: int) -> int:
+        """How many atoms a token takes; for a pointer, whether there is one at that atom."""
+        if token.gone or token.hit is not None:
+            return 1 if token.hit is not None else 0
+        if token.pointer:
+            if not 0 <= at < len(self._atoms):
+                return 0
+            item = self._items[self._atoms[at].item]
+            return int(item.role == Role.ASSISTANT and token.pointer.encode() in self._body[item.start : item.end])
+        span = self._raw_span(token.number)
+        return 1 if span is None else len(span.elements) - len(token.trimmed)
+
+    def _raw_span(self, number: int) -> ContentSpan | None:
+        if not self._adapter.merges_users:
+            return None
+        raw = self._known.raw(number)
+        scanned = Item(0, len(raw), self._known.role(number), 0, 0, 0, 0, 0, 0, 0)
+        return self._span(raw, scanned)
+
+    def _kept(self, token: _Token, at: int) -> tuple[int, bytes] | None:
+        """An item that stayed, as it stands at an atom, with what was trimmed from it put back; and how many atoms it is."""
+        count = self._count(token, at)
+        if count < 1 or at + count > len(self._atoms) or len({self._atoms[n].item for n in range(at, at + count)}) != 1:
+            return None
+        first = self._atoms[at]
+        item, span = self._items[first.item], self._spans[first.item]
+        if span is None or (count == len(span.elements) and not token.trimmed):
+            piece = self._body[item.start : item.end]
+        else:
+            elements = [self._element(span, n) for n in range(first.element, first.element + count)]
+            if token.trimmed:
+                raw, raw_span, kept = self._known.raw(token.number), self._raw_span(token.number), iter(elements)
+                if raw_span is None:
+                    return None
+                elements = [raw[slice(*each)] if n in token.trimmed else next(kept) for n, each in enumerate(raw_span.elements)]
+            piece = self._body[item.start : span.start] + b"[" + b",".join(elements) + b"]" + self._body[span.end : item.end]
+        strict, loose = canon(piece, 0, len(piece), self._adapter.grammar)
+        loose_digest = b"" if loose is None else sha256(loose).digest()
+        return (count, piece) if self._known.is_form(token.number, sha256(strict).digest(), loose_digest) else None
+
+    def _element(self, span: ContentSpan, at: int) -> bytes:
+        start, end = span.elements[at]
+        value = self._body[start:end]
+        return self._wrap[0] + value + self._wrap[1] if span.is_string else value
+
+    def _leftover(self, index: int, start: int, end: int | None) -> bytes:
+        """An item with the elements of another that belong to no range; empty for none."""
+        span = self._spans[index]
+        if span is None:
+            return b""
+        elements = span.elements[start:end]
+        if not elements or span.is_string:
+            return b""
+        item = self._items[index]
+        inside = self._body[elements[0][0] : elements[-1][1]]
+        return self._body[item.start : span.start] + b"[" + inside + b"]" + self._body[span.end : item.end]
