@@ -20,7 +20,7 @@ from sidecar.formats.base import Adapter, ContentSpan, Judged, MediaPayload, Rea
 from sidecar.formats.blocks import arguments_object, base64_source, block_with_marker, result_value, text_block
 from sidecar.formats.joining import begins_loop_soundly, content_span, last_marker, marked_block, text_item, wrap_string
 from sidecar.formats.replies import block_kinds, content_text, no_reply, response_object, stop_of, usage_of
-from sidecar.formats.requests import own_limit, request, taken_over
+from sidecar.formats.requests import own_limit, plain_text, request, taken_over
 from sidecar.formats.rules import History, judge
 from sidecar.formats.spelling import PLAIN, spell
 from sidecar.formats.tools import already_there, append_tool, element_names, last_member
@@ -276,7 +276,7 @@ class AnthropicMessages(Adapter):
 
     def last_marker(self, body: bytes, start: int, end: int) -> bytes:
         """See Adapter."""
-        return last_marker(body[start:end], GRAMMAR)
+        return last_marker(body[start:end], GRAMMAR, on_item=False)
 
     def may_follow_summary(self, scan: Scan, rows: Rows, index: int) -> bool:
         """See Adapter. `adaptive` thinking does not ask for a thinking block in front; a type that is not known may.
@@ -295,8 +295,8 @@ class AnthropicMessages(Adapter):
             [
                 *taken_over(envelope, _TAKEN_OVER),
                 (b"max_tokens", str(limit).encode()),
-                (b"system", spell(system, PLAIN)),
-                (b"messages", spell([{"role": "user", "content": user}], PLAIN)),
+                (b"system", plain_text(system)),
+                (b"messages", b"[" + text_item(plain_text(user), Role.USER, PLAIN) + b"]"),
             ]
         )
 

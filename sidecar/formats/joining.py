@@ -17,6 +17,7 @@ __all__ = ["begins_loop_soundly", "content_span", "last_marker", "marked_block",
 # An item read as a body of its own, whose history is its content: the scan then tells members and elements apart.
 _CONTENT = b"content"
 _ITEM = Grammar(GrammarSpec(history=(_CONTENT,), system=(), tools=(), item="any", shapes={"any": Shape()}))
+_KEYS = {_CONTENT, b"role"}
 _EMPTY = b"[]"
 _MARKER = "cache_control"
 _NO_MARKER = (b"null", b"false")
@@ -70,25 +71,35 @@ def content_span(body: bytes, item: Item) -> ContentSpan | None:
         found = scan(alone, _ITEM)
     except MalformedError:  # a content before the last is no list
         return None
-    if sorted(member.key for member in found.members) != [_CONTENT, b"role"]:
+    members = found.members
+    if len(members) != 2 or {members[0].key, members[1].key} != _KEYS:
         return None
     if is_string:
         return ContentSpan(start, end, True, (span,))
-    elements = tuple((block.start + item.start, block.end + item.start) for block in found.items())
-    if not elements or any(body[first] != 0x7B for first, _ in elements):
-        return None
-    return ContentSpan(start, end, False, elements)
+    elements: list[tuple[int, int]] = []
+    for block in found.items():
+        if alone[block[0]] != 0x7B:
+            return None
+        elements.append((item.start + block[0], item.start + block[1]))
+    return ContentSpan(start, end, False, tuple(elements)) if elements else None
 
 
-def last_marker(item: bytes, grammar: Grammar) -> bytes:
-    """Value of the last `cache_control` in an item that the grammar sees; empty for none. Null and false are none."""
+def last_marker(item: bytes, grammar: Grammar, *, on_item: bool) -> bytes:
+    """Value of the last `cache_control` in an item that the grammar sees; empty for none. Null and false are none.
+
+    Args:
+        item: its JSON.
+        grammar: of the dialect.
+        on_item: the dialect takes a marker on the item itself.
+    """
     key = _MARKER.encode()
     if key not in item and b"\\" not in item:
         return b""
-    prefix = b'{"messages":['
-    body = prefix + item + b"]}"
+    body = b'{"messages":[' + item + b"]}"
     found = scan(body, grammar)
-    holders = [found.item(0).start, *(part.start for part in found.parts() if part.flags & PartFlag.MARKED)]
+    holders = [part.start for part in found.parts() if part.flags & PartFlag.MARKED]
+    if on_item:
+        holders.append(found.item(0).start)
     last = (-1, -1)
     for start in holders:
         span = locate(body, start, (key,))

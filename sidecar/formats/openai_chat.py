@@ -18,7 +18,7 @@ from sidecar.formats.blocks import arguments_object, base64_source, block_with_m
 from sidecar.formats.joining import content_span, last_marker, marked_block, text_item, wrap_string
 from sidecar.formats.openai_chat_rules import LOCAL_RULES, WHOLE_RULES
 from sidecar.formats.replies import block_kinds, content_text, is_told, no_reply, response_object, stop_of, usage_of
-from sidecar.formats.requests import own_limit, request, taken_over
+from sidecar.formats.requests import own_limit, plain_text, request, taken_over
 from sidecar.formats.rules import History, judge
 from sidecar.formats.spelling import PLAIN, spell
 from sidecar.formats.tools import already_there, append_tool, element_names, last_member
@@ -300,7 +300,7 @@ class OpenAIChat(Adapter):
 
     def last_marker(self, body: bytes, start: int, end: int) -> bytes:
         """See Adapter. Only `cache_control`: OpenAI's own breakpoint is another thing, and its value means nothing there."""
-        return last_marker(body[start:end], GRAMMAR)
+        return last_marker(body[start:end], GRAMMAR, on_item=True)
 
     def may_follow_summary(self, scan: Scan, rows: Rows, index: int) -> bool:
         """Always: what servers ask of reasoning, they ask of items with calls wherever these stand, and those keep theirs."""
@@ -310,8 +310,9 @@ class OpenAIChat(Adapter):
         """See Adapter. The limit of output goes by the name that the envelope uses: each is refused somewhere; without, none."""
         named = taken_over(envelope, _LIMITS)[:1]
         limits = [(key, str(own_limit(envelope, key, max_output_tokens)).encode()) for key, _ in named]
-        messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
-        return request([*taken_over(envelope, _TAKEN_OVER), *limits, (b"messages", spell(messages, PLAIN))])
+        told = b'{"role":"system","content":' + plain_text(system) + b"}"
+        messages = b"[" + told + b"," + text_item(plain_text(user), Role.USER, PLAIN) + b"]"
+        return request([*taken_over(envelope, _TAKEN_OVER), *limits, (b"messages", messages)])
 
     def read_reply(self, response: bytes) -> ModelReply:
         """See Adapter. The first choice counts."""

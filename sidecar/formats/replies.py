@@ -34,7 +34,9 @@ def response_object(response: bytes) -> bytes:
 
 def is_told(value: bytes) -> bool:
     """Neither absent nor null, nor an empty string, list or object."""
-    return value not in _NOTHING and value[1:-1].strip() != b"" if value[:1] in (b'"', b"[", b"{") else value not in _NOTHING
+    if value[:1] in (b'"', b"[", b"{"):
+        return value[1:-1].strip(b" \t\r\n") != b""
+    return value not in _NOTHING
 
 
 def content_text(content: bytes) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
-from fastpath import locate
 from sidecar.formats.spelling import PLAIN, spell
 from sidecar.formats.values import value_at
 
-__all__ = ["MOST_OWN_TOKENS", "own_limit", "request", "taken_over"]
+__all__ = ["MOST_OWN_TOKENS", "own_limit", "plain_text", "request", "taken_over"]
 
 MOST_OWN_TOKENS = 8192
 """What a session's own limit may raise the limit of output to.
@@ -16,6 +16,13 @@ MOST_OWN_TOKENS = 8192
 Models that always reason count their reasoning in. SDKs refuse more without streaming: anthropic-sdk-python, `_constants.py`
 (MODEL_NONSTREAMING_TOKENS).
 """
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def plain_text(text: str) -> bytes:
+    """A text's JSON. Lone surrogates become U+FFFD: providers refuse a request that holds one."""
+    return spell(_SURROGATE.sub("\ufffd", text), PLAIN)
 
 
 def taken_over(envelope: bytes, keys: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
@@ -26,8 +33,7 @@ def taken_over(envelope: bytes, keys: Sequence[bytes]) -> list[tuple[bytes, byte
 
 def own_limit(envelope: bytes, key: bytes, given: int) -> int:
     """The limit of output: the given one, or the session's own where that is larger, up to MOST_OWN_TOKENS."""
-    span = locate(envelope, 0, (key,))
-    value = b"" if span is None else envelope[span[0] : span[1]]
+    value = value_at(envelope, key)
     own = int(value) if value.isdigit() and len(value) <= 18 else 0
     return max(given, min(own, MOST_OWN_TOKENS))
 
