@@ -152,12 +152,21 @@ def run_purge(folder: str, _seed: str) -> None:
     threading.Event().wait(30)
 
 
+def run_steps(folder: str, _seed: str) -> None:
+    """Write steps of one session, one after another, until killed."""
+    store = LmdbStore(folder, quota_bytes=0)
+    for number in range(100):
+        store.submit(step(build.KEY, number * BATCH_ITEMS, number)).result()
+        print(number, flush=True)
+
+
 MODES: dict[str, Callable[[str, str], None]] = {
     "writers": run_writers,
     "hold": run_hold,
     "fill": run_fill,
     "purge": run_purge,
     "space": run_space,
+    "steps": run_steps,
 }
 
 if __name__ == "__main__":
