@@ -24,6 +24,7 @@ __all__ = [
     "TAIL_BYTES",
     "StubFacts",
     "preview",
+    "printable",
     "quote",
     "stub_text",
 ]
@@ -57,8 +58,8 @@ class StubFacts(NamedTuple):
     came_from: str = ""  # an earlier artifact that this content is a read of
 
 
-def _printable(text: str) -> str:
-    """Without control characters, bidirectional tricks and halves of characters, and without our fence."""
+def printable(text: str) -> str:
+    """Foreign text without control characters, bidirectional tricks and halves of characters, and without our fence."""
     return _OURS.sub("(", _CONTROL.sub("\ufffd", text))
 
 
@@ -69,7 +70,7 @@ def _cap(text: str, limit_bytes: int) -> str:
 
 def quote(text: str, limit_bytes: int) -> str:
     """Foreign text on one line, in quotes that it cannot close, at most about limit_bytes long."""
-    clean = _cap(_SPACE.sub(" ", _printable(text)).strip(), limit_bytes)
+    clean = _cap(_SPACE.sub(" ", printable(text)).strip(), limit_bytes)
     return json.dumps(clean.replace('"', "'").replace("\\", "/"), ensure_ascii=False)
 
 
@@ -96,7 +97,7 @@ def preview(content: bytes, head_bytes: int, tail_bytes: int) -> str:
         if cut - 1 + need > len(head):
             head = head[: cut - 1]
     omitted = len(content) - len(head) - len(tail)
-    texts = [_printable(piece.decode("utf-8", "replace").replace("\r\n", "\n")) for piece in (head, tail)]
+    texts = [printable(piece.decode("utf-8", "replace").replace("\r\n", "\n")) for piece in (head, tail)]
     return f"\n{texts[0].rstrip()}\n[... {omitted} bytes left out here ...]\n{texts[1].strip()}"
 
 

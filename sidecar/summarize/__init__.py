@@ -1,0 +1,1 @@
+"""Summaries: the ledger that needs no model, what a model is asked, and whether its reply will do."""
