@@ -7,19 +7,11 @@ import sys
 import click
 
 import trimtab
-from sidecar.cli.options import FORMATS, reached, session_options, speaking, target_options
+from sidecar.cli.options import FORMATS, reached, session_options, size_of, speaking, target_options
 from sidecar.config import READ_BACKS
-from sidecar.option_values import parse_size
 from trimtab.v1 import context_pb2
 
 __all__ = ["fit"]
-
-
-def _size(ctx: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
-    try:
-        return None if value is None else parse_size(value)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
 
 
 @click.command()
@@ -38,9 +30,9 @@ def _size(ctx: click.Context, parameter: click.Parameter, value: str | None) -> 
     envvar="TRIMTAB_READ_BACK",
     help="How the model reads content back. [TRIMTAB_READ_BACK]",
 )
-@click.option("--soft-bytes", metavar="SIZE", callback=_size, help="Cut only when the body is larger than this.")
-@click.option("--target-bytes", metavar="SIZE", callback=_size, help="Cut down to this.")
-@click.option("--hard-bytes", metavar="SIZE", callback=_size, help="A body larger than this must not be sent.")
+@click.option("--soft-bytes", metavar="SIZE", callback=size_of, help="Cut only when the body is larger than this.")
+@click.option("--target-bytes", metavar="SIZE", callback=size_of, help="Cut down to this.")
+@click.option("--hard-bytes", metavar="SIZE", callback=size_of, help="A body larger than this must not be sent.")
 @click.option("--dry-run", is_flag=True, help="Plan and measure only; nothing is written, no body comes out.")
 @session_options
 @target_options

@@ -16,6 +16,9 @@ __all__ = ["main"]
 _COMMANDS = {
     "serve": "sidecar.cli.serve:serve",
     "fit": "sidecar.cli.fit:fit",
+    "compact": "sidecar.cli.compact:compact",
+    "checkpoints": "sidecar.cli.checkpoints:checkpoints",
+    "rollback": "sidecar.cli.rollback:rollback",
     "replay": "sidecar.cli.replay:replay",
     "read": "sidecar.cli.read:read",
     "search": "sidecar.cli.search:search",

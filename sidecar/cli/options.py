@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 import grpc
 
-from sidecar.config import OPTIONS, Config, ConfigError, Resolved, check_limits, load_config
+from sidecar.config import OPTIONS, Config, ConfigError, Resolved, check_limits, check_summarizer, load_config
+from sidecar.option_values import parse_size
 from trimtab import TrimtabError, error_from_rpc
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ __all__ = [
     "reached",
     "resolve",
     "session_options",
+    "size_of",
     "speaking",
     "started",
     "target_options",
@@ -51,6 +53,14 @@ class _Text(click.ParamType):  # type: ignore[type-arg]  # generic in the newest
 
 
 TEXT = _Text()
+
+
+def size_of(ctx: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
+    """Callback of an option that is a size, such as 64KiB."""
+    try:
+        return None if value is None else parse_size(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 def config_options(*names: str) -> Callable[[F], F]:
@@ -87,6 +97,7 @@ def resolve(flags: dict[str, Any], *, whole: bool = True) -> Resolved:
         resolved = load_config(flags, file=file)
         if whole:
             check_limits(resolved)
+            check_summarizer(resolved.config)
     except ConfigError as error:
         raise click.UsageError(str(error)) from None
     return resolved
@@ -154,6 +165,7 @@ def reached(target: str | None, data_dir: str | None, *, make: bool = False) -> 
     with tempfile.TemporaryDirectory(prefix="trimtab-") as folder:
         resolved = load_config({"listen": (f"unix:{Path(folder, 's')}",), "data_dir": data_dir, "socket_mode": "0600"})
         check_limits(resolved)
+        check_summarizer(resolved.config)
         with started(resolved.config) as app:
             yield app.address
 

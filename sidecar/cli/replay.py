@@ -43,6 +43,9 @@ _LIMITS = (
     "externalize_bytes",
     "keep_unit_count",
     "keep_result_tokens",
+    "compact_target_bytes",
+    "compact_min_saving_bytes",
+    "summary_bytes",
     "window_tokens",
     "reply_tokens",
 )
@@ -88,6 +91,22 @@ def _plot_path(ctx: click.Context, parameter: click.Parameter, value: Path | Non
 )
 @click.option("--adopt", is_flag=True, help="The agent keeps the fitted body as its history; without this it keeps the raw one.")
 @click.option(
+    "--compact",
+    "compacting",
+    default="off",
+    show_default=True,
+    type=click.Choice(["off", "auto"]),
+    help="auto: compact where a stage ends and Fit says OVER, or where a body must not be sent; by ledger, no model is asked.",
+)
+@click.option(
+    "--stage-tool",
+    "stage_tools",
+    multiple=True,
+    type=TEXT,
+    metavar="NAME",
+    help="With --compact auto: a call of this tool ends a stage, as a user item does; may be given more than once.",
+)
+@click.option(
     "--plot",
     type=click.Path(dir_okay=False, path_type=Path),
     callback=_plot_path,
@@ -112,6 +131,8 @@ def replay(
     read_back: str,
     read_back_tool_name: str,
     adopt: bool,
+    compacting: str,
+    stage_tools: tuple[str, ...],
     plot: Path | None,
     json_path: Path | None,
     target: str | None,
@@ -122,12 +143,15 @@ def replay(
     \b
     trimtab replay session.json --plot load.png
     trimtab replay runs/*.json --preset minimal --json minimal.json
+    trimtab replay runs/*.json --compact auto --stage-tool TodoWrite
 
     A FILE is the last request body of a run. From it come all the bodies that the agent had sent on its way there, one before
     each model answer, byte for byte. Each goes through Fit; what comes back is compared with the body sent before it: bytes in
     the longest common prefix cost 0.1, all others 1.25, which is what a provider with a prompt cache charges. The table sets
     that against sending every body raw.
     """
+    if stage_tools and compacting == "off":
+        raise click.UsageError("--stage-tool needs --compact auto")
     limits = _limits(resolve(flags, whole=False))
     bodies = [(path, *_read(path, dialect)) for path in files]
     reports: list[ReplayReport] = []
@@ -144,6 +168,8 @@ def replay(
                 read_back_tool_name=read_back_tool_name,
                 limits=limits,
                 adopt=adopt,
+                compact=compacting == "auto",
+                stage_tools=stage_tools,
                 name=name,
                 on_step=progress.step,
             )

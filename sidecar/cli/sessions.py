@@ -10,12 +10,13 @@ import grpc
 from google.protobuf.json_format import MessageToDict
 
 from sidecar.cli.options import TEXT, reached, speaking, target_options
+from sidecar.cli.table import table_lines
 from trimtab.stubs import Stubs, open_stubs
 from trimtab.v1 import common_pb2, session_pb2
 
 __all__ = ["sessions"]
 
-_HEADINGS = ("session", "format", "revision", "items", "raw bytes", "stored bytes", "artifacts", "last used (UTC)")
+_HEADINGS = ("session", "format", "revision", "items", "raw bytes", "stored bytes", "artifacts", "checkpoints", "last used (UTC)")
 
 
 @click.command()
@@ -48,7 +49,7 @@ def sessions(
         for session in found:
             click.echo(json.dumps(MessageToDict(session, preserving_proto_field_name=True)))
         return
-    click.echo("\n".join(_lines(found)))
+    click.echo("\n".join(table_lines(_HEADINGS, map(_row, found), right=range(2, 8))))
 
 
 def _get(stubs: Stubs[grpc.Channel], scope: str, session_id: str) -> session_pb2.Session:
@@ -67,24 +68,18 @@ def _list(stubs: Stubs[grpc.Channel], scope: str, prefix: str) -> Iterator[sessi
             return
 
 
-def _lines(found: list[session_pb2.Session]) -> list[str]:
-    """A table for people, as wide as it needs to be: numbers right, text left."""
-    rows: list[tuple[str, ...]] = [_HEADINGS]
-    for session in found:
-        numbers = (session.revision, session.item_count, session.raw_bytes, session.stored_bytes, session.artifact_count)
-        rows.append(
-            (
-                session.ref.session_id,
-                common_pb2.Format.Name(session.format).removeprefix("FORMAT_").lower().replace("_", "-"),
-                *(f"{number:,}" for number in numbers),
-                session.update_time.ToDatetime().strftime("%Y-%m-%d %H:%M:%S"),
-            )
-        )
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADINGS))]
-    return [
-        "  ".join(
-            cell.rjust(width) if 2 <= column <= 6 else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
+def _row(session: session_pb2.Session) -> tuple[str, ...]:
+    numbers = (
+        session.revision,
+        session.item_count,
+        session.raw_bytes,
+        session.stored_bytes,
+        session.artifact_count,
+        session.checkpoint_count,
+    )
+    return (
+        session.ref.session_id,
+        common_pb2.Format.Name(session.format).removeprefix("FORMAT_").lower().replace("_", "-"),
+        *(f"{number:,}" for number in numbers),
+        session.update_time.ToDatetime().strftime("%Y-%m-%d %H:%M:%S"),
+    )

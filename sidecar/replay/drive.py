@@ -1,4 +1,4 @@
-"""Drives a recorded body through a sidecar, as the agent would have: one Fit before each model call.
+"""Drives a recorded body through a sidecar, as the agent would have: one Fit before each model call, and a compaction on request.
 
 What the agent would have paid is worked out twice over the same steps, each against its own previous body: for the bodies as the
 recording has them, and for those that Fit answered.
@@ -7,27 +7,19 @@ recording has them, and for those that Fit answered.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Collection
 
 import msgspec
 
 from fastpath import scan
 from sidecar.core.types import ReadBack
 from sidecar.formats.base import Adapter
+from sidecar.replay.compact import CompactionReport, ContextStub, compact_step, over_reason, stage_end
 from sidecar.replay.cost import CostMeter, Sent
 from sidecar.replay.steps import grow_body, plan_steps, read_history, step_body
 from trimtab.v1 import common_pb2, context_pb2
 
-__all__ = ["FitStub", "KindTotal", "ReplayReport", "StepReport", "replay_body"]
-
-
-class FitStub(Protocol):
-    """What is needed of a ContextService stub."""
-
-    @property
-    def Fit(self) -> Callable[[context_pb2.FitRequest], context_pb2.FitResponse]:  # noqa: N802 (gRPC's spelling)
-        """Call Fit."""
+__all__ = ["KindTotal", "ReplayReport", "StepReport", "replay_body"]
 
 
 class StepReport(msgspec.Struct, frozen=True):
@@ -40,7 +32,8 @@ class StepReport(msgspec.Struct, frozen=True):
         outcome: UNCHANGED, FITTED, OVER or CANNOT_FIT (the body is counted as sent all the same).
         artifact_count: artifacts made by this call.
         notes: reasons, in order.
-        fit_ms: wall time of the call, as the client saw it.
+        fit_ms: wall time of the call, or of both around a compaction, as the client saw it.
+        over_reason: why the body goes out over its soft limit; empty when it does not.
     """
 
     item_count: int
@@ -50,6 +43,7 @@ class StepReport(msgspec.Struct, frozen=True):
     artifact_count: int
     notes: tuple[str, ...]
     fit_ms: float
+    over_reason: str = ""
 
 
 class KindTotal(msgspec.Struct, frozen=True):
@@ -74,6 +68,8 @@ class ReplayReport(msgspec.Struct, frozen=True):
         totals: reductions in the last body, by kind.
         soft_bytes: limit in force at the end; 0 when not told.
         target_bytes: likewise.
+        compact: off, or auto.
+        compactions: all calls of Compact, oldest first, with those that kept the history.
     """
 
     name: str
@@ -86,6 +82,8 @@ class ReplayReport(msgspec.Struct, frozen=True):
     totals: tuple[KindTotal, ...]
     soft_bytes: int
     target_bytes: int
+    compact: str = "off"
+    compactions: tuple[CompactionReport, ...] = ()
 
     @property
     def cost_ratio(self) -> float:
@@ -108,13 +106,18 @@ class ReplayReport(msgspec.Struct, frozen=True):
         return sum(step.artifact_count for step in self.steps)
 
     @property
+    def checkpoint_count(self) -> int:
+        """Compactions that made a checkpoint."""
+        return sum(each.outcome == "COMMITTED" for each in self.compactions)
+
+    @property
     def refused_count(self) -> int:
         """Steps whose body must not be sent: over a hard limit that Fit could not reach."""
         return sum(step.outcome == "CANNOT_FIT" for step in self.steps)
 
 
 def replay_body(
-    stub: FitStub,
+    stub: ContextStub,
     session: common_pb2.SessionRef,
     body: bytes,
     adapter: Adapter,
@@ -123,6 +126,8 @@ def replay_body(
     read_back_tool_name: str = "",
     limits: common_pb2.Limits | None = None,
     adopt: bool = False,
+    compact: bool = False,
+    stage_tools: Collection[str] = (),
     name: str = "",
     on_step: Callable[[int, int, StepReport], None] | None = None,
 ) -> ReplayReport:
@@ -137,6 +142,8 @@ def replay_body(
         read_back_tool_name: with a tool of the caller's own.
         limits: given with each call; None leaves the sidecar's.
         adopt: the agent keeps what Fit answered as its history and appends to that; else it keeps the raw history.
+        compact: where a stage ends and Fit says OVER, compact and fit again; also where Fit says that a body must not be sent.
+        stage_tools: tools whose calls end a stage, as user items do.
         name: of the recording, for the report.
         on_step: called after each step with its index, the number of steps and its report.
 
@@ -148,7 +155,8 @@ def replay_body(
     counts = plan_steps(recording)
     raw_meter, sent_meter = CostMeter(), CostMeter()
     steps: list[StepReport] = []
-    held_body, held_end, held_count = b"", 0, 0
+    compactions: list[CompactionReport] = []
+    held_body, held_end, held_count, told_count = b"", 0, 0, 0
     seen = None
     response = context_pb2.FitResponse()
     for index, count in enumerate(counts):
@@ -165,17 +173,31 @@ def replay_body(
         began = time.perf_counter()
         response = stub.Fit(request)
         fit_ms = (time.perf_counter() - began) * 1000
+        artifact_count = len(response.artifacts)
+        compaction = None
+        if compact:
+            boundary = stage_end(recording, told_count, count, stage_tools)
+            compaction = compact_step(stub, session, index, asked, boundary, response)
+        if compaction is not None:
+            compactions.append(compaction)
+            if compaction.outcome == "COMMITTED":
+                began = time.perf_counter()
+                response = stub.Fit(request)
+                fit_ms += (time.perf_counter() - began) * 1000
+                artifact_count += len(response.artifacts)
         sent_body = response.body or asked
         history = read_history(sent_body, adapter.grammar, seen)
         seen, held_body, held_end, held_count = history.scan, sent_body, history.items_end, count
+        told_count = count
         step = StepReport(
             item_count=count,
             raw=raw_meter.add(raw_body, recording.item(count - 1).end),
             sent=sent_meter.add(sent_body, history.items_end),
             outcome=context_pb2.FitOutcome.Name(response.outcome).removeprefix("FIT_OUTCOME_"),
-            artifact_count=len(response.artifacts),
+            artifact_count=artifact_count,
             notes=tuple(note.reason for note in response.notes),
             fit_ms=fit_ms,
+            over_reason=over_reason(response, compaction, asks=compact),
         )
         steps.append(step)
         if on_step is not None:
@@ -198,4 +220,6 @@ def replay_body(
         ),
         soft_bytes=response.effective_limits.soft_bytes,
         target_bytes=response.effective_limits.target_bytes,
+        compact="auto" if compact else "off",
+        compactions=tuple(compactions),
     )

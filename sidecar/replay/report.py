@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ __all__ = [
     "load_figure",
     "PlotUnavailableError",
     "draw_plot",
+    "format_compactions",
     "format_reductions",
     "format_replays",
     "format_step",
@@ -50,10 +52,30 @@ def format_reductions(report: ReplayReport) -> str:
     return ", ".join(f"{total.kind.lower().replace('_', ' ')} {total.count}" for total in report.totals) or "none"
 
 
+def format_compactions(report: ReplayReport) -> list[str]:
+    """A line for each checkpoint, and one for what kept the history."""
+    made = [each for each in report.compactions if each.outcome == "COMMITTED"]
+    lines = [
+        f"{report.name}: compacted before call {each.step + 1} ({each.boundary or 'mid-stage'}): "
+        f"{format_bytes(each.before_bytes)} to {format_bytes(each.after_bytes)}, "
+        f"a summary of {format_bytes(each.summary_bytes)}, {each.compact_ms:.1f} ms"
+        for each in made
+    ]
+    kept = _counts(each.kept_reason or each.outcome for each in report.compactions if each.outcome != "COMMITTED")
+    if kept:
+        lines.append(f"{report.name}: compactions that kept the history: {kept}")
+    return lines
+
+
+def _counts(reasons: Iterable[str]) -> str:
+    """Each reason with how often, the most frequent first: "MID_STAGE 31, LOW_BENEFIT 2"."""
+    return ", ".join(f"{reason} {count}" for reason, count in Counter(reasons).most_common())
+
+
 def format_replays(reports: Sequence[ReplayReport]) -> str:
     """The table at the end, and what its columns mean."""
-    head = ("file", "steps", "raw max", "sent max", "cost raw", "cost sent", "ratio", "breaks", "artifacts")
-    rows = [
+    head: tuple[str, ...] = ("file", "steps", "raw max", "sent max", "cost raw", "cost sent", "ratio", "breaks", "artifacts")
+    rows: list[tuple[str, ...]] = [
         (
             report.name,
             f"{len(report.steps):,}",
@@ -67,9 +89,27 @@ def format_replays(reports: Sequence[ReplayReport]) -> str:
         )
         for report in reports
     ]
-    foot = ("geometric mean", "", "", "", "", "", f"{geometric_mean(report.cost_ratio for report in reports):.3f}", "", "")
+    foot: tuple[str, ...] = (
+        "geometric mean",
+        "",
+        "",
+        "",
+        "",
+        "",
+        f"{geometric_mean(report.cost_ratio for report in reports):.3f}",
+        "",
+        "",
+    )
+    if any(report.compact != "off" for report in reports):
+        head, foot = (*head, "compactions"), (*foot, "")
+        rows = [(*row, f"{report.checkpoint_count}") for row, report in zip(rows, reports, strict=True)]
     lines = [format_table(head, rows, foot), ""]
     lines += [f"{report.name}: reductions in the last body: {format_reductions(report)}" for report in reports]
+    for report in reports:
+        lines += format_compactions(report)
+        over = _counts(step.over_reason for step in report.steps if step.over_reason)
+        if over:
+            lines.append(f"{report.name}: bodies sent over the soft limit, and why: {over}")
     lines += [f"{report.name}: {report.refused_count} bodies over a hard limit" for report in reports if report.refused_count]
     lines += [
         "",

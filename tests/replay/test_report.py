@@ -6,11 +6,21 @@ import json
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from sidecar.replay.compact import CompactionReport
 from sidecar.replay.cost import Sent
 from sidecar.replay.drive import KindTotal, ReplayReport, StepReport
-from sidecar.replay.report import PlotUnavailableError, draw_plot, format_reductions, format_replays, format_step, to_json
+from sidecar.replay.report import (
+    PlotUnavailableError,
+    draw_plot,
+    format_compactions,
+    format_reductions,
+    format_replays,
+    format_step,
+    to_json,
+)
 
 
 def report(name: str, raw_cost: float, sent_cost: float, outcome: str = "FITTED") -> ReplayReport:
@@ -43,6 +53,41 @@ def test_format_replays_shows_each_run_and_the_geometric_mean() -> None:
     assert "one: reductions in the last body: recent result 3, arguments 4" in lines
     assert "two: 2 bodies over a hard limit" in lines
     assert "one: 0 bodies" not in text
+
+
+def compacted(name: str) -> ReplayReport:
+    """The same run with compaction: one checkpoint, and two calls that kept the history."""
+    run = report(name, 400_000, 100_000, "OVER")
+    steps = tuple(
+        msgspec.structs.replace(step, over_reason=why)
+        for step, why in zip(run.steps, ("", "LOW_BENEFIT", "MID_STAGE"), strict=True)
+    )
+    compactions = (
+        CompactionReport(0, "user item 7", "KEPT", "NO_CANDIDATE", 300_000, 0, 0, 1.0),
+        CompactionReport(1, "", "COMMITTED", "", 300_000, 98_000, 5_000, 12.25),
+        CompactionReport(2, "user item 9", "KEPT", "LOW_BENEFIT", 300_000, 299_000, 0, 1.0),
+    )
+    return msgspec.structs.replace(run, steps=steps, compact="auto", compactions=compactions)
+
+
+def test_format_replays_with_compaction_tells_checkpoints_and_why_bodies_are_over() -> None:
+    lines = format_replays([compacted("one"), report("two", 100_000, 100_000)]).splitlines()
+    assert [line.split()[-1] for line in lines[:1] + lines[2:4]] == ["compactions", "1", "0"]
+    assert lines[5].split() == ["geometric", "mean", "0.500"]
+    assert "one: compacted before call 2 (mid-stage): 293.0 KiB to 95.7 KiB, a summary of 5,000 B, 12.2 ms" in lines
+    assert "one: compactions that kept the history: NO_CANDIDATE 1, LOW_BENEFIT 1" in lines
+    assert "one: bodies sent over the soft limit, and why: LOW_BENEFIT 1, MID_STAGE 1" in lines
+    assert not [line for line in lines if line.startswith("two: ") and "over the soft" in line]
+
+
+def test_format_compactions_of_none_is_empty() -> None:
+    assert format_compactions(report("one", 1, 1)) == []
+
+
+def test_to_json_holds_every_compaction() -> None:
+    (run,) = json.loads(to_json([compacted("one")]))["replays"]
+    assert (run["compact"], [each["outcome"] for each in run["compactions"]]) == ("auto", ["KEPT", "COMMITTED", "KEPT"])
+    assert run["steps"][2]["over_reason"] == "MID_STAGE"
 
 
 def test_format_reductions_of_none_says_so() -> None:
