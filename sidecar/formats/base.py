@@ -191,7 +191,7 @@ class Adapter(ABC):
 
     @abstractmethod
     def last_marker(self, body: bytes, start: int, end: int) -> bytes:
-        """JSON value of the last cache marker in the item at that span; b"" for none."""
+        """JSON value of the last cache marker in the item at that span, as `text_item` takes it; b"" for none."""
 
     @abstractmethod
     def may_follow_summary(self, scan: Scan, rows: Rows, index: int) -> bool:
@@ -205,12 +205,19 @@ class Adapter(ABC):
         """A complete request of this dialect that asks for a text: valid by itself, without tools and without thinking.
 
         Args:
-            envelope: a body of the session; its model is taken over, and nothing of its history.
+            envelope: a body of the session; its model is taken over, with the few members that say where the request goes and
+                who may see it; nothing of its history, its tools, or how it samples. Absent members stay absent, model too.
             system: instructions.
-            user: the material.
-            max_output_tokens: where the dialect has such a limit.
+            user: the material. Neither may be blank.
+            max_output_tokens: where the dialect has such a limit; at least this, more where the session's own is larger (see
+                requests.py).
         """
 
     @abstractmethod
     def read_reply(self, response: bytes) -> ModelReply:
-        """Read a provider's whole response, JSON. Raises MalformedBodyError when it is not one; unknown members are ignored."""
+        """Read a provider's whole response, JSON. Unknown members are ignored; a usage that cannot be read is not told.
+
+        Raises:
+            MalformedBodyError: it is not JSON, is not a reply of this dialect, or says that the request failed. The message never
+                holds content.
+        """

@@ -376,6 +376,7 @@ LOOP = [
         # The loop is over: a person spoke after it.
         (3, [*LOOP, asked("and now?")], ENABLED, True),
         (3, [*LOOP[:5], asked([text("and now?")]), *LOOP[5:]], ENABLED, True),
+        (3, [*LOOP[:3], {"role": "assistant", "content": "done"}, asked("and now?")], ENABLED, True),
         # Words beside results do not end it.
         (3, [*LOOP[:6], asked([result("c"), text("hurry")])], ENABLED, False),
         (3, [*LOOP[:3], {"role": "assistant", "content": "done"}], ENABLED, False),

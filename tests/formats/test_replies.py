@@ -6,8 +6,10 @@ import json
 from typing import Any
 
 import pytest
+from anthropic.types import Message
 from hypothesis import given
 from hypothesis import strategies as st
+from openai.types.chat import ChatCompletion
 
 from sidecar.core.errors import MalformedBodyError
 from sidecar.core.replies import ModelReply, Stop
@@ -196,6 +198,15 @@ def test_read_reply_messages_usage_is_the_sum() -> None:
 # both
 
 
+def test_read_reply_what_the_sdks_write_is_read() -> None:
+    chat_reply = ChatCompletion.model_validate(completion(created=1, model="m"))
+    assert CHAT.read_reply(chat_reply.model_dump_json().encode()) == ModelReply(text="the summary", stop=Stop.END)
+    usage = {"input_tokens": 2, "output_tokens": 1}
+    message = Message.model_validate(answer(model="m", stop_sequence=None, usage=usage))
+    figures = UsageFigures(input_tokens=2, cached_input_tokens=None, output_tokens=1)
+    assert MESSAGES.read_reply(message.model_dump_json().encode()) == ModelReply("the summary", Stop.END, usage=figures)
+
+
 @pytest.mark.parametrize(
     ("adapter", "response"),
     [
@@ -217,6 +228,7 @@ def test_read_reply_messages_usage_is_the_sum() -> None:
         (CHAT, answer([text(SECRET)])),
         (MESSAGES, {"type": "error", "error": {"type": "overloaded_error", "message": SECRET}}),
         (MESSAGES, {"type": "error"}),
+        (MESSAGES, answer([text(SECRET)]) | {"type": "error"}),
         (MESSAGES, {"error": {"message": SECRET}}),
         (MESSAGES, {"message": SECRET}),
         (MESSAGES, answer({"a": SECRET})),
