@@ -12,6 +12,7 @@ from typing import Self
 
 import fastpath
 from sidecar.config import Config, ConfigError, given_limits
+from sidecar.core.compaction import Summarizer
 from sidecar.core.errors import TrimtabError
 from sidecar.core.types import ReadBack
 from sidecar.engine.config import EngineConfig
@@ -23,6 +24,7 @@ from sidecar.rpc.context_service import ContextServicer
 from sidecar.rpc.listen import ListenError
 from sidecar.rpc.server import Server, ServerOptions
 from sidecar.rpc.session_service import SessionServicer
+from sidecar.summarize.open import open_model
 from sidecar.version import VERSION
 from store import LmdbStore
 from trimtab.v1 import artifact_pb2_grpc, context_pb2_grpc, session_pb2_grpc
@@ -63,16 +65,17 @@ class App:
             clock: the machine's when None.
 
         Raises:
-            ConfigError: no data_dir.
+            ConfigError: no data_dir, or a summarizer whose options do not go together.
             ListenError: an address cannot be had.
-            TrimtabError: the store cannot be opened.
+            TrimtabError: the store cannot be opened, or the model endpoint has no SDK or no key.
         """
         raise_malloc_thresholds()
         self.config = config
         clock = clock or SystemClock()
+        model = open_model(config)
         self.store = _open_store(config, clock)
         try:
-            self.engine = Engine(self.store, clock, engine_config(config))
+            self.engine = Engine(self.store, clock, engine_config(config), model)
             self._server = self._make_server()
         except BaseException:
             self.store.close()
@@ -153,6 +156,8 @@ def engine_config(config: Config) -> EngineConfig:
         read_back_tool_name=config.read_back_tool_name,
         cache_bytes=config.cache_bytes,
         max_body_bytes=config.max_message_bytes,
+        compaction=config.compaction,
+        summarizer=Summarizer[config.summarizer.upper()],
     )
 
 

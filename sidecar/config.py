@@ -28,6 +28,7 @@ __all__ = [
     "Option",
     "Resolved",
     "check_limits",
+    "check_summarizer",
     "given_limits",
     "load_config",
     "to_toml",
@@ -36,6 +37,8 @@ __all__ = [
 
 READ_BACKS = ("tool", "inject", "caller", "none")
 PRESETS = ("balanced", "minimal", "window")
+SUMMARIZERS = ("ledger", "caller", "model")
+SUMMARIZER_CLIENTS = ("openai", "anthropic")
 LOG_LEVELS = ("debug", "info", "warning", "error")
 LOG_FORMATS = ("auto", "console", "json")
 
@@ -79,6 +82,13 @@ class Config(msgspec.Struct, frozen=True):
     window_tokens: int | None = None
     reply_tokens: int | None = None
     cache_ttl_ms: int | None = None
+    compaction: bool = True
+    summarizer: str = "ledger"
+    summarizer_client: str = ""
+    summarizer_model: str = ""
+    summarizer_base_url: str = ""
+    summarizer_key_file: str = ""
+    summarizer_key_env: str = ""
     socket_mode: int = 0o660
     insecure_tcp: bool = False
     drain_delay_s: float = 0.0
@@ -132,6 +142,10 @@ def _text(name: str, kind: str, text: str) -> Option:
     return Option(name, kind, text, values.parse_text, values.toml_string)
 
 
+def _flag(name: str, text: str) -> Option:
+    return Option(name, "true|false", text, values.parse_flag, lambda flag: "true" if flag else "false")
+
+
 OPTIONS: tuple[Option, ...] = (
     Option(
         "listen",
@@ -161,14 +175,27 @@ OPTIONS: tuple[Option, ...] = (
     _count("window_tokens", "The model's context window. Unset: not known, which is not unlimited."),
     _count("reply_tokens", "What the model's reply may take of the window."),
     _count("cache_ttl_ms", "How long the provider keeps an unused prompt cache; 0: not known."),
-    Option("socket_mode", "OCTAL", "Permission bits of Unix sockets.", values.parse_mode, lambda mode: f'"0{mode:o}"'),
+    _flag("compaction", "Allow new compactions; false does not undo any."),
+    _choice("summarizer", SUMMARIZERS, "Who writes summaries where a call does not say."),
+    _choice("summarizer_client", SUMMARIZER_CLIENTS, "SDK that asks the model endpoint, an extra of the package. Unset: none."),
+    _text("summarizer_model", "NAME", "Model, as the endpoint names it."),
     Option(
-        "insecure_tcp",
-        "true|false",
-        "Allow TCP beyond this machine, without TLS or authentication.",
-        values.parse_flag,
-        lambda flag: "true" if flag else "false",
+        "summarizer_base_url",
+        "URL",
+        "Address of the endpoint, for openai with its /v1. Unset: the vendor's own.",
+        values.parse_url,
+        values.toml_string,
     ),
+    _text("summarizer_key_file", "FILE", "File that holds the endpoint's key; read anew for each call."),
+    Option(
+        "summarizer_key_env",
+        "NAME",
+        "Variable that holds the key. Unset: OPENAI_API_KEY or ANTHROPIC_API_KEY.",
+        values.parse_variable,
+        values.toml_string,
+    ),
+    Option("socket_mode", "OCTAL", "Permission bits of Unix sockets.", values.parse_mode, lambda mode: f'"0{mode:o}"'),
+    _flag("insecure_tcp", "Allow TCP beyond this machine, without TLS or authentication."),
     _seconds("drain_delay_s", "At the end, go on serving this long after readiness says no."),
     _seconds("drain_timeout_s", "At the end, how long running calls may take."),
     _choice("log_level", LOG_LEVELS, "Least level that is logged, on stderr."),
@@ -236,6 +263,26 @@ def check_limits(resolved: Resolved) -> None:
         name = str(error.details["field"]).removeprefix("limits.")
         origin = f" (from {resolved.origins[name]})" if resolved.origins[name] != "default" else ""
         raise ConfigError(f"{name}{origin}: {error.message.replace('limits.', '')}; {error.hint}") from None
+
+
+def check_summarizer(config: Config) -> None:
+    """Refuse options of the summarizer that do not go together. Whether its key is there is not looked at.
+
+    Raises:
+        ConfigError: names the option.
+    """
+    client = config.summarizer_client
+    if not client:
+        of_client = ("summarizer_model", "summarizer_base_url", "summarizer_key_file", "summarizer_key_env")
+        without = next((name for name in of_client if getattr(config, name)), None)
+        if config.summarizer == "model":
+            without = "summarizer = model"
+        if without is not None:
+            raise ConfigError(f"{without} needs summarizer_client: one of {', '.join(SUMMARIZER_CLIENTS)}")
+    elif not config.summarizer_model:
+        raise ConfigError(f"summarizer_model is not set: say which model summarizer_client = {client} asks for")
+    if config.summarizer_key_file and config.summarizer_key_env:
+        raise ConfigError("give summarizer_key_file or summarizer_key_env, not both")
 
 
 def given_limits(config: Config) -> LimitsGiven:

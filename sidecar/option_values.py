@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from urllib.parse import urlsplit
 
 __all__ = [
     "SIZE_MAX",
@@ -16,6 +17,8 @@ __all__ = [
     "parse_seconds",
     "parse_size",
     "parse_text",
+    "parse_url",
+    "parse_variable",
     "toml_list",
     "toml_string",
 ]
@@ -28,6 +31,7 @@ for _power, _letter in enumerate("kmgt", 1):
 _SECONDS = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|min|h)?\s*", re.ASCII)
 _SECOND_UNITS = {"ms": 0.001, "": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 SIZE_MAX = 1 << 62
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _SECONDS_MAX = 1e9  # what the operating system's waits take
 
 
@@ -94,6 +98,30 @@ def parse_text(value: object) -> str:
     """Any text without control characters. A byte of an argument or a variable that is not UTF-8 arrives as a surrogate."""
     if not isinstance(value, str) or any(_is_odd(character) for character in value):
         raise ValueError(f"{value!r} is not plain text in UTF-8")
+    return value
+
+
+def parse_url(value: object) -> str:
+    """Address of a server: scheme, host, port, path. Not a user, a password or a query: it is shown, and they may be secret."""
+    if value == "":
+        return ""
+    text = value if isinstance(value, str) else " "
+    try:
+        url = urlsplit(text)
+        good = url.scheme in ("http", "https") and bool(url.hostname) and (url.port is None or url.port > 0)
+    except ValueError:
+        good = False
+    # None of the text stands in the message: it may hold what it should not.
+    if not good or not text.isascii() or not text.isprintable() or any(mark in text for mark in " @?#\\"):
+        raise ValueError("is not an address such as https://host/v1, without user, password and query")
+    return text
+
+
+def parse_variable(value: object) -> str:
+    """Name of an environment variable."""
+    if value != "" and not (isinstance(value, str) and _VARIABLE.fullmatch(value)):
+        # It is not quoted: who takes this for the place of the value itself may have written a secret.
+        raise ValueError("is not the name of a variable: letters, digits and underscores")
     return value
 
 

@@ -5,6 +5,7 @@ One store implements `Store` today (LMDB, embedded); a shared engine will implem
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Protocol
@@ -173,12 +174,21 @@ class SummaryModel(Protocol):
     def model(self) -> str:
         """Model route."""
 
-    def summarize(self, system: str, user: str, *, max_output_bytes: int, timeout_s: float) -> ModelReply:
-        """Ask once; never retried.
+    def summarize(
+        self, system: str, user: str, *, max_output_bytes: int, timeout_s: float, cancel: threading.Event | None = None
+    ) -> ModelReply:
+        """Ask once; never retried. Blocks the calling thread.
+
+        Args:
+            system: instructions.
+            user: the material.
+            max_output_bytes: for the answer; the model gets half as many tokens, at least 256, so a longer answer may come.
+            timeout_s: for all of the call.
+            cancel: ends the call soon after it is set.
 
         Raises:
-            SummarizerFailedError: it had no effect: nothing was sent, or the endpoint refused it.
-            SummarizerUnknownError: nobody can say whether it was answered.
+            SummarizerFailedError: it had no effect: nothing was sent, the endpoint refused it, or its whole answer is no reply.
+            SummarizerUnknownError: nobody can say whether it was answered: the deadline, a cancellation, a lost connection.
         """
 
 

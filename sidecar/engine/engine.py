@@ -16,7 +16,7 @@ from sidecar.engine.events import Event, EventKind, Events, read_back_publisher
 from sidecar.engine.fit_call import FitCall
 from sidecar.engine.messages import FitInput, FitResult, Pressure, TokenBasis
 from sidecar.engine.session import SessionCache
-from sidecar.ports import Clock, Store
+from sidecar.ports import Clock, Store, SummaryModel
 
 __all__ = ["Engine"]
 
@@ -27,11 +27,12 @@ MAX_TROUBLED = 10_000
 class Engine:
     """What the edges call."""
 
-    def __init__(self, store: Store, clock: Clock, config: EngineConfig) -> None:
-        """Over an open store; closes nothing of it but by `close`."""
+    def __init__(self, store: Store, clock: Clock, config: EngineConfig, model: SummaryModel | None = None) -> None:
+        """Over an open store; closes nothing of it but by `close`. Without a model, no summary can be asked of one."""
         self.store = store
         self.clock = clock
         self.config = config
+        self.model = model
         self.sessions = SessionCache(store, config.cache_bytes)
         self.events = Events()
         # One for all, proofs before a reply included: what was proven once is not proven again when it is read back.

@@ -19,7 +19,7 @@ from sidecar.engine.config import EngineConfig
 from sidecar.engine.events import Events, Seen
 from sidecar.engine.messages import Pressure
 from sidecar.formats import ADAPTERS
-from sidecar.ports import SessionSummary, Store
+from sidecar.ports import SessionSummary, Store, SummaryModel
 from sidecar.rpc.artifact_service import read_summary
 from sidecar.rpc.compact_mapping import decode_rollback, encode_checkpoint
 from sidecar.rpc.mapping import (
@@ -49,6 +49,7 @@ class SessionEngine(Protocol):
 
     config: EngineConfig
     events: Events
+    model: SummaryModel | None
 
     def settle(self, key: SessionKey | None = None, /) -> None:
         """Wait for writes that replies did not wait for."""
@@ -184,11 +185,13 @@ class SessionServicer(session_pb2_grpc.SessionServiceServicer):
     ) -> session_pb2.GetServerInfoResponse:
         """Tell what this server is."""
         config = self._engine.config
+        features = {"compaction": config.compaction, "summarizer.model": self._engine.model is not None}
         return session_pb2.GetServerInfoResponse(
             version=self._version,
             formats=sorted(map(int, ADAPTERS)),  # type: ignore[arg-type]  # numbers are the proto's
             default_limits=encode_limits(_defaults(config.limits)),
             max_message_bytes=config.max_body_bytes,
+            features=[name for name, is_on in features.items() if is_on],
         )
 
     def WatchSessions(  # noqa: N802

@@ -86,6 +86,7 @@ class FakeEngine:
     def __init__(self) -> None:
         self.config = EngineConfig()
         self.events = Events()
+        self.model = None
         self.asked: list[CompactInput | FinishInput | RollbackInput] = []
         self.result = full_result()
         self.views: list[CheckpointView] = []

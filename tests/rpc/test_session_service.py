@@ -299,6 +299,7 @@ def test_get_server_info_tells_what_it_is(running: Running) -> None:
     assert not limits.HasField("hard_bytes")
     assert not limits.HasField("window_tokens")
     assert info.max_message_bytes == running.app.config.max_message_bytes
+    assert info.features == ["compaction"]
 
 
 class Watch:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sidecar import option_values as values
-from sidecar.config import OPTIONS, Config, ConfigError, check_limits, load_config, to_toml, unknown_variables
+from sidecar.config import OPTIONS, Config, ConfigError, check_limits, check_summarizer, load_config, to_toml, unknown_variables
 from sidecar.core.types import LimitsGiven
 
 
@@ -185,3 +185,63 @@ def test_load_config_message_limit_that_grpc_cannot_have_is_refused(size: str) -
 def test_parse_text_refuses(text: object) -> None:
     with pytest.raises(ValueError, match="is not plain text"):
         values.parse_text(text)
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:8000/v1", "https://host", "https://[::1]:1/a/b/"])
+def test_parse_url_reads(url: str) -> None:
+    assert values.parse_url(url) == url
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["host/v1", "ftp://secret", "http://", "http://u:secret@h", "http://h?secret", "http://h#secret", "http://h:secret", 5]
+    + ["http://h/ secret", "http://h/\nsecret", "http://h\\@secret", "http://secr\u00e9t"],
+)
+def test_parse_url_refuses_and_does_not_quote_it(url: object) -> None:
+    with pytest.raises(ValueError, match="is not an address") as caught:
+        values.parse_url(url)
+    assert "secr" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["sk-secret", "A B", "1A", "A=secret", 5])
+def test_parse_variable_refuses_and_does_not_quote_it(text: object) -> None:
+    with pytest.raises(ConfigError, match=r"summarizer_key_env \(from flag\): is not the name of a variable") as caught:
+        load_config({"summarizer_key_env": text}, {})
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        ({"summarizer": "model"}, "summarizer = model needs summarizer_client"),
+        ({"summarizer_model": "m"}, "summarizer_model needs summarizer_client"),
+        ({"summarizer_base_url": "http://h"}, "summarizer_base_url needs summarizer_client"),
+        ({"summarizer_key_file": "f"}, "summarizer_key_file needs summarizer_client"),
+        ({"summarizer_key_env": "K"}, "summarizer_key_env needs summarizer_client"),
+        ({"summarizer_client": "openai"}, "summarizer_model is not set"),
+        (
+            {"summarizer_client": "openai", "summarizer_model": "m", "summarizer_key_file": "f", "summarizer_key_env": "K"},
+            "not both",
+        ),
+    ],
+)
+def test_check_summarizer_options_that_do_not_go_together_are_refused(flags: dict[str, str], told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        check_summarizer(load_config(flags, {}).config)
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        {},
+        {"summarizer": "caller", "compaction": False},
+        {"summarizer": "model", "summarizer_client": "anthropic", "summarizer_model": "m"},
+        {"summarizer_client": "openai", "summarizer_model": "m", "summarizer_base_url": "http://h/v1", "summarizer_key_env": "K"},
+    ],
+)
+def test_check_summarizer_options_that_go_together_pass_and_come_back(flags: dict[str, object], tmp_path: Path) -> None:
+    resolved = load_config(flags, {})
+    check_summarizer(resolved.config)
+    file = tmp_path / "out.toml"
+    file.write_text(to_toml(resolved))
+    assert load_config({}, {}, file).config == resolved.config

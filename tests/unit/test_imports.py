@@ -30,18 +30,25 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     # A decision knows dialects by their interface only, never which there are.
     "sidecar.core": ("msgspec", "fastpath", "sidecar.core", "sidecar.formats.base", "sidecar.formats.spelling"),
     "sidecar.demo": ("msgspec", "grpc", "sidecar.demo", "sidecar.replay", "trimtab"),
-    "sidecar.engine": ("msgspec", "re2", "fastpath", "sidecar.core", "sidecar.engine", "sidecar.formats", "sidecar.ports"),
-    "sidecar.formats": ("msgspec", "fastpath", "sidecar.core.errors", "sidecar.core.readback", "sidecar.core.types")
-    + ("sidecar.formats",),
-    "sidecar.ports": ("msgspec", "sidecar.core.types"),
+    # Of what writes summaries the engine knows what needs no client: the ledger, the request for notes, the verdict on a reply.
+    "sidecar.engine": ("msgspec", "re2", "fastpath", "sidecar.core", "sidecar.engine", "sidecar.formats", "sidecar.ports")
+    + ("sidecar.summarize.ledger", "sidecar.summarize.prompt", "sidecar.summarize.verdict"),
+    "sidecar.formats": ("msgspec", "fastpath", "sidecar.core.errors", "sidecar.core.readback", "sidecar.core.replies")
+    + ("sidecar.core.types", "sidecar.formats"),
+    "sidecar.ports": ("msgspec", "sidecar.core.compaction", "sidecar.core.replies", "sidecar.core.types"),
     # Recordings are read with the pure parts, and driven through the API like any agent's bodies.
     "sidecar.replay": ("msgspec", "matplotlib", "fastpath", "sidecar.core.types", "sidecar.formats", "sidecar.replay")
     + ("trimtab.v1",),
     "sidecar.rpc": ("msgspec", "fastpath", "sidecar.core", "sidecar.engine", "sidecar.formats", "sidecar.ports", "sidecar.rpc")
     + ("sidecar.version", "trimtab.v1", *GRPC),
+    # A client of a model endpoint knows one vendor's SDK; the dialect's reader is handed to it.
+    "sidecar.summarize": ("msgspec", "fastpath", "sidecar.core", "sidecar.ports", "sidecar.summarize"),
+    "sidecar.summarize.anthropic_client": ("anthropic", "sidecar.core", "sidecar.summarize"),
+    "sidecar.summarize.open": ("sidecar.config", "sidecar.core", "sidecar.formats", "sidecar.ports", "sidecar.summarize"),
+    "sidecar.summarize.openai_client": ("openai", "sidecar.core", "sidecar.summarize"),
     # Beside types and errors, the store shares the pure functions that name and cut content.
     "store": ("msgspec", "lmdb", "sidecar.core", "sidecar.ports", "store"),
-    "store.codec": ("msgspec", "sidecar.core.types", "sidecar.ports", "store.layout"),
+    "store.codec": ("msgspec", "sidecar.core.compaction", "sidecar.core.types", "sidecar.ports", "store.layout"),
     "store.layout": ("msgspec", "sidecar.core.types"),
     "trimtab": ("trimtab", *GRPC),
 }
