@@ -24,6 +24,7 @@ __all__ = ["Fold", "fold", "holds_results"]
 class Fold(NamedTuple):
     """Checkpoints at work in one body. Nothing in it is mutated."""
 
+    adapter: Adapter
     edits: list[tuple[Edit, int]]  # in order, each with the index of an item that it touches
     applied: list[Applicable]
     gone: frozenset[int]  # indices of items that leave whole
@@ -99,6 +100,7 @@ def fold(
         saved[last] = saved.get(last, 0) + left
     inner = {kept.at: kept.inner for run in runs for kept in run if isinstance(kept, _Kept) and kept.at in trims}
     return Fold(
+        adapter,
         writer.edits,
         applied,
         frozenset(gone),

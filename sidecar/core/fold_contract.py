@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from fastpath import Edit, Item, Kind, Part, PartFlag, Role, Scan
 from sidecar.core.fold import Fold
+from sidecar.formats.base import Adapter
 
 __all__ = ["broken_fold"]
 
@@ -26,8 +27,8 @@ def broken_fold(before: Scan, after: Scan, folded: Fold, edits: Sequence[Edit]) 
         edits: of other records and cuts, on the raw body.
     """
     inserted = Counter(folded.texts)
-    words = deque(_words(after))
-    for said in _words(before, folded, edits):
+    words = deque(_words(folded.adapter, after))
+    for said in _words(folded.adapter, before, folded, edits):
         while words and words[0] != said and inserted[words[0]] > 0:
             inserted[words.popleft()] -= 1
         if not words or (said and words[0] != said):
@@ -56,18 +57,27 @@ def _value(body: bytes, part: Part) -> bytes:
     return body[part.start : part.end]
 
 
-def _words(scanned: Scan, folded: Fold | None = None, edits: Sequence[Edit] = ()) -> list[bytes]:
+def _words(adapter: Adapter, scanned: Scan, folded: Fold | None = None, edits: Sequence[Edit] = ()) -> list[bytes]:
     """What people and the system say, in order; b"" for what an edit changes."""
     said: list[bytes] = []
     for index, item in enumerate(scanned.items()):
         if item.role not in (Role.USER, Role.SYSTEM) or (folded is not None and index in folded.gone):
             continue
-        for part in _own(scanned, item):
+        own = _own(scanned, item)
+        if not own:
+            said.append(_whole(adapter, scanned.body, item))
+        for part in own:
             if part.parent >= 0 or part.kind in (Kind.RESULT, Kind.MARKER):
                 continue
             changed = any(edit.start < part.end and part.start < edit.end for edit in edits)
             said.append(b"" if changed else _value(scanned.body, part))
     return said
+
+
+def _whole(adapter: Adapter, body: bytes, item: Item) -> bytes:
+    """An item whose content is one string has no parts: that string, else all of it."""
+    span = adapter.content_span(body, item) if item.role == Role.USER else None
+    return body[span.start : span.end] if span is not None and span.is_string else body[item.start : item.end]
 
 
 def _joints(scanned: Scan, folded: Fold | None = None) -> list[tuple[int, bytes, bytes, int]]:

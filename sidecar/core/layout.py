@@ -103,4 +103,4 @@ def _gaps(items: Sequence[Item], leaving: Collection[int], also_gone: Collection
 
 def _has_text(item: Item, parts: Sequence[Part]) -> bool:
     own = parts[item.first_part : item.first_part + item.part_count]
-    return any(part.kind in (Kind.TEXT, Kind.MEDIA, Kind.OTHER) and part.parent < 0 for part in own)
+    return not own or any(part.kind in (Kind.TEXT, Kind.MEDIA, Kind.OTHER) and part.parent < 0 for part in own)

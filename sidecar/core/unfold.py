@@ -14,10 +14,11 @@ from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import NamedTuple
 
-from fastpath import Edit, Item, Kind, Part, PartFlag, Role, canon, splice
+from fastpath import Edit, Item, ItemFlag, Kind, Part, PartFlag, Role, canon, splice
 from sidecar.core.compaction import CheckpointRecord
 from sidecar.core.summary import LABEL, pointer_text
 from sidecar.formats.base import Adapter, ContentSpan
+from sidecar.formats.spelling import PLAIN
 
 __all__ = ["Known", "Unfolded", "unfold"]
 
@@ -109,31 +110,41 @@ def _hits(
     known: Known,
 ) -> tuple[list[_Hit], int]:
     """Summaries in the body, and how many came a second time."""
-    by_text = {sha256(record.summary.encode()).digest(): record for record in known.checkpoints}
+    by_text = {sha256(record.summary.encode("utf-8", "replace")).digest(): record for record in known.checkpoints}
+    by_item = {_digest(adapter, adapter.text_item(each.summary, each.role, b"", PLAIN)): each for each in known.checkpoints}
     hits: list[_Hit] = []
     again = 0
     taken: set[str] = set()
+
+    def hit(item: int, element: int, record: CheckpointRecord, marked: bool) -> None:
+        nonlocal again
+        if record.checkpoint_id in taken:
+            again += 1
+            return
+        taken.add(record.checkpoint_id)
+        marker = adapter.last_marker(body, items[item].start, items[item].end) if marked else b""
+        hits.append(_Hit(item, element, record, marker))
+
     for index, item in enumerate(items):
         if item.role not in (Role.USER, Role.ASSISTANT) or body.find(_FENCE, item.start, item.end) < 0:
             continue
+        whole = by_item.get(_digest(adapter, body[item.start : item.end]))
+        if whole is not None:
+            hit(index, 0, whole, bool(item.flags & ItemFlag.MARKED))
+            continue
         span = adapter.content_span(body, item) if item.role == Role.USER else None
-        for at in range(item.first_part, item.first_part + item.part_count):
-            part = parts[at]
-            if part.parent >= 0 or part.kind != Kind.TEXT or body.find(_FENCE, part.start, part.end) < 0:
+        for part in parts[item.first_part : item.first_part + item.part_count]:
+            if part.parent >= 0 or part.kind != Kind.TEXT or part.payload_start < 0 or span is None:
                 continue
-            payload = (part.payload_start, part.payload_end) if part.payload_start >= 0 else (part.start, part.end)
-            element = 0 if span is None else next((n for n, each in enumerate(span.elements) if each[1] >= part.end), 0)
-            record = by_text.get(sha256(decode(*payload)).digest())
-            if record is None:
-                continue
-            if record.checkpoint_id in taken:
-                again += 1
-                continue
-            taken.add(record.checkpoint_id)
-            marked = part.flags & PartFlag.MARKED
-            marker = adapter.last_marker(body, item.start, item.end) if marked else b""
-            hits.append(_Hit(index, element, record, marker))
+            record = by_text.get(sha256(decode(part.payload_start, part.payload_end)).digest())
+            if record is not None:
+                element = next((n for n, each in enumerate(span.elements) if each[1] >= part.end), 0)
+                hit(index, element, record, bool(part.flags & PartFlag.MARKED))
     return hits, again
+
+
+def _digest(adapter: Adapter, item: bytes) -> bytes:
+    return sha256(canon(item, 0, len(item), adapter.grammar)[0]).digest()
 
 
 class _Opener:

@@ -43,7 +43,7 @@ class Change(msgspec.Struct):
     items: Sequence[JournalItem]
     numbers: list[int]
     same_count: int  # leading numbers that are the branch's already
-    scan: Scan
+    scan: Scan | None  # of the body that came; None: there was none
     same_envelope: bool  # it is that of the body before
     forms: Sequence[SentForm]
     offloads: Sequence[Offload]
@@ -100,7 +100,7 @@ def commit(engine: Engine, session: Session, change: Change) -> tuple[bool, int]
     key = session.key
     envelope: Envelope | None = None
     digest = session.envelope_digest
-    if not change.same_envelope or not digest:
+    if change.scan is not None and (not change.same_envelope or not digest):
         envelope = envelope_of(change.scan)
         digest = envelope_digest(envelope)
         if digest == session.envelope_digest:

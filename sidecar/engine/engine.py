@@ -2,23 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import wait
+from typing import TypeVar
+
+import msgspec
 
 from sidecar.core.artifacts import check_same_content
-from sidecar.core.errors import StoreFailedError
-from sidecar.core.types import ArtifactRecord, SessionKey
+from sidecar.core.compaction import AttemptState, Summarizer
+from sidecar.core.errors import (
+    SessionNotFoundError,
+    StoreFailedError,
+    SummarizerFailedError,
+    SummarizerUnknownError,
+    TooManyError,
+)
+from sidecar.core.types import ArtifactRecord, ReadBack, SessionKey
 from sidecar.engine.answer import pressure
 from sidecar.engine.artifacts import ArtifactReader
 from sidecar.engine.commit import USE_NOTED_MS
+from sidecar.engine.compact_call import CompactCall, Dispatched
+from sidecar.engine.compact_finish import End, FinishCall
+from sidecar.engine.compact_messages import (
+    CheckpointView,
+    CompactInput,
+    CompactResult,
+    FinishInput,
+    RollbackInput,
+    RollbackResult,
+)
+from sidecar.engine.compact_views import checkpoint_views
+from sidecar.engine.compaction import Compaction
 from sidecar.engine.config import EngineConfig
 from sidecar.engine.events import Event, EventKind, Events, read_back_publisher
 from sidecar.engine.fit_call import FitCall
 from sidecar.engine.messages import FitInput, FitResult, Pressure, TokenBasis
-from sidecar.engine.session import SessionCache
+from sidecar.engine.rebuild import stored_body
+from sidecar.engine.rollback import roll_back
+from sidecar.engine.session import Session, SessionCache
 from sidecar.ports import Clock, Store, SummaryModel
 
 __all__ = ["Engine"]
+
+T = TypeVar("T")
 
 TRIES = 50  # a try is lost to each deletion of the session, and to each lost write, that a call meets
 MAX_TROUBLED = 10_000
@@ -33,7 +61,9 @@ class Engine:
         self.clock = clock
         self.config = config
         self.model = model
-        self.sessions = SessionCache(store, config.cache_bytes)
+        self.sessions = SessionCache(store, config.cache_bytes, self._loaded)
+        self._running: dict[tuple[SessionKey, str], threading.Event] = {}  # model calls of this process
+        self._running_lock = threading.Lock()
         self.events = Events()
         # One for all, proofs before a reply included: what was proven once is not proven again when it is read back.
         self.reader = ArtifactReader(store, on_read=read_back_publisher(self.events, store, clock))
@@ -71,6 +101,151 @@ class Engine:
             self._note_trouble(given.key, result)
             self._tell(given, result)
             return result
+        raise StoreFailedError("the session could not be brought in step with the store", hint="repeat the call")
+
+    # Compaction -------------------------------------------------------------------------------------------------------
+
+    def compact(self, given: CompactInput, cancel: threading.Event | None = None) -> CompactResult:
+        """Replace settled older work by a summary. A model is asked without holding the session.
+
+        Args:
+            given: the request.
+            cancel: set when the caller is gone: a model's request ends soon after.
+
+        Raises:
+            TrimtabError: see the proto's Compact.
+        """
+        deadline = time.monotonic() + given.timeout_s
+        while True:
+            running = self._running.get((given.key, given.request_id))
+            if running is not None and not running.wait(max(deadline - time.monotonic(), 0.0)):
+                raise TooManyError("this compaction is being made", hint="repeat the call with the same request_id")
+            result = self._locked(given.key, lambda session: self._compact(session, given))
+            if isinstance(result, CompactResult):
+                return result
+            if isinstance(result, Dispatched):
+                break
+        return self._ask_model(given, result, deadline, cancel)
+
+    def _compact(self, session: Session, given: CompactInput) -> CompactResult | Dispatched | None:
+        if (given.key, given.request_id) in self._running:
+            return None
+        result = CompactCall(self, session, given).run()
+        if isinstance(result, Dispatched):
+            with self._running_lock:
+                self._running[(given.key, given.request_id)] = threading.Event()
+        return result
+
+    def _ask_model(
+        self, given: CompactInput, asked: Dispatched, deadline: float, cancel: threading.Event | None
+    ) -> CompactResult:
+        model, prompt = self.model, asked.prompt
+        place = (given.key, asked.attempt.attempt_id)
+        try:
+            left = max(deadline - time.monotonic(), 0.0)
+            try:
+                if model is None:
+                    raise SummarizerFailedError("there is no model endpoint")
+                reply = model.summarize(
+                    prompt.system, prompt.user, max_output_bytes=asked.max_output_bytes, timeout_s=left, cancel=cancel
+                )
+                end = End(reply=reply)
+            except SummarizerFailedError as error:
+                end = End(failed=error.message)
+            except Exception as error:
+                end = End(unknown=error.message if isinstance(error, SummarizerUnknownError) else "the model client broke")
+            attempt_id, include_body = asked.attempt.attempt_id, given.include_body
+            return self._locked(
+                given.key, lambda session: FinishCall(self, session, attempt_id, include_body=include_body).run(end)
+            )
+        finally:
+            with self._running_lock:
+                self._running.pop(place).set()
+
+    def finish_compact(self, given: FinishInput) -> CompactResult:
+        """End a planned compaction: the first end stands.
+
+        Raises:
+            TrimtabError: see the proto's FinishCompact.
+        """
+        return self._locked(
+            given.key,
+            lambda session: FinishCall(self, session, given.attempt_id, include_body=given.include_body).run(given),
+        )
+
+    def rollback(self, given: RollbackInput) -> RollbackResult:
+        """Take checkpoints back.
+
+        Raises:
+            TrimtabError: see the proto's Rollback.
+        """
+        result, is_new = self._locked(given.key, lambda session: roll_back(self, session, given))
+        if is_new:
+            detail = f"{len(result.checkpoint_ids)} checkpoints"
+            self.events.publish(Event(EventKind.ROLLED_BACK, given.key, result.revision, self.clock.now_ms(), detail))
+        return result
+
+    def checkpoints(self, key: SessionKey) -> list[CheckpointView]:
+        """All checkpoints of a session, oldest first. Raises SessionNotFoundError."""
+
+        def views(session: Session) -> list[CheckpointView]:
+            if not session.exists and not session.metas:
+                raise SessionNotFoundError("no such session", hint="check scope and session_id")
+            return checkpoint_views(session)
+
+        return self._locked(key, views)
+
+    def current_body(self, session: Session) -> bytes:
+        """The body as it would be sent now, from what is known of a locked session. Raises NoBodyError."""
+        read_back = ReadBack.UNSPECIFIED if session.head.read_back else self.config.read_back or ReadBack.NONE
+        call = FitCall(self, session, FitInput(key=session.key, body=stored_body(self, session), read_back=read_back))
+        call.plan()
+        return Compaction(call).before.scan.body
+
+    def busy(self, session: Session) -> set[int]:
+        """Numbers of items that a model is being asked about in this process."""
+        running = [attempt_id for key, attempt_id in list(self._running) if key == session.key]
+        attempts = [session.attempts[attempt_id] for attempt_id in running if attempt_id in session.attempts]
+        return {number for attempt in attempts for start, end in attempt.numbers for number in range(start, end)}
+
+    def tell_before_compact(self, session: Session, detail: str, before_bytes: int) -> None:
+        """A compaction is about to summarize."""
+        now = self.clock.now_ms()
+        self.events.publish(Event(EventKind.PRE_COMPACT, session.key, session.head.revision, now, detail, before_bytes))
+
+    def tell_after_compact(self, session: Session, result: CompactResult) -> None:
+        """A compaction ended."""
+        detail = result.outcome.name if not result.kept_reason else f"{result.outcome.name} {result.kept_reason.name}"
+        before = 0 if result.before is None else result.before.total_bytes
+        after = 0 if result.after is None else result.after.total_bytes
+        now = self.clock.now_ms()
+        self.events.publish(Event(EventKind.POST_COMPACT, session.key, result.revision, now, detail, before, after))
+
+    def _loaded(self, session: Session) -> None:
+        """A model that was asked by a process that is gone: nobody can say how that ended, and it is not asked again."""
+        for attempt in list(session.attempts.values()):
+            asked = attempt.kind is Summarizer.MODEL and attempt.state is AttemptState.DISPATCHED
+            if asked and (session.key, attempt.attempt_id) not in self._running:
+                session.attempts[attempt.attempt_id] = msgspec.structs.replace(
+                    attempt, state=AttemptState.UNKNOWN, detail="the sidecar ended while the model was asked"
+                )
+
+    def _locked(self, key: SessionKey, work: Callable[[Session], T]) -> T:
+        """Do something with a session that is in step with the store, under its lock."""
+        for _ in range(TRIES):
+            session = self.sessions.get(key)
+            with session.lock:
+                if not self.sessions.current(session):
+                    continue
+                if not session.settle_writes():
+                    self.sessions.drop(session)
+                    continue
+                try:
+                    return work(session)
+                finally:
+                    if not session.exists and not session.pending:
+                        self.sessions.drop(session)
+                    self.sessions.note_size(session)
         raise StoreFailedError("the session could not be brought in step with the store", hint="repeat the call")
 
     def _note_trouble(self, key: SessionKey, result: FitResult) -> None:

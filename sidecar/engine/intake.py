@@ -115,11 +115,10 @@ def take_in(session: Session, adapter: Adapter, body: bytes, branch: Sequence[in
     """
     seen = session.seen if session.seen is not None and session.seen.reading.scan.grammar is adapter.grammar else None
     arrived, opened = _open(session, adapter, body, branch, store, seen)
-    reading = (
-        arrived
-        if opened is None or opened.unfolded == arrived.scan.body
-        else read_body(opened.unfolded, adapter, None if seen is None else seen.reading)
-    )
+    reading = arrived
+    if session.checkpoints and _LABEL in body:  # as it came it was read on from another body than that which is known
+        unfolded = body if opened is None else opened.unfolded
+        reading = read_body(unfolded, adapter, None if seen is None else seen.reading)
     scanned, items, parts = reading.scan, reading.items, reading.parts
     # What was understood holds as long as no other call changed the session, and the branch is that body's.
     known = seen if seen is not None and seen.revision == session.head.revision and branch is session.branch else None

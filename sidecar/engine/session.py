@@ -224,9 +224,10 @@ def form_of(number: int, record_count: int, strict: bytes, loose: bytes | None) 
 class SessionCache:
     """Sessions in memory, bounded by bytes, least recently used out first. One in use is never dropped from under its user."""
 
-    def __init__(self, store: Store, limit_bytes: int) -> None:
-        """Empty."""
+    def __init__(self, store: Store, limit_bytes: int, on_load: Callable[[Session], None] = lambda session: None) -> None:
+        """Empty. `on_load` is told of each session that was read from the store, before anybody gets it."""
         self._store = store
+        self._on_load = on_load
         self._limit_bytes = limit_bytes
         self._lock = threading.Lock()
         self._sessions: OrderedDict[SessionKey, Session] = OrderedDict()
@@ -244,6 +245,7 @@ class SessionCache:
                     return session
                 forgotten = self._forgotten
             loaded = Session(key, self._store.load(key))
+            self._on_load(loaded)
             with self._lock:
                 if forgotten != self._forgotten:
                     continue  # a session was deleted meanwhile, this one perhaps
