@@ -206,6 +206,10 @@ def _compact(
         return answer
 
     answer = yield from ask(request_id, summarizer)
+    if answer.outcome == context_pb2.COMPACT_OUTCOME_COMMITTED and not answer.checkpoint.live:
+        # An answer of old, taken back since. The body is over again, so this is another question.
+        request_id = f"{request_id}:r{fit.revision}"
+        answer = yield from ask(request_id, summarizer)
     if answer.outcome == context_pb2.COMPACT_OUTCOME_PLANNED:
         answer = yield from _finish(settings, session_id, answer)
     if summarizer != "ledger" and _may_fall_back(answer):

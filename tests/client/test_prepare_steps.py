@@ -41,11 +41,13 @@ def fit(outcome: int, *, eligible: bool = False, body: bytes = b"fitted", item_c
         advice=advice,
         item_count=item_count,
         history_digest=b"\xab" * 32,
+        revision=9,
     )
 
 
 def compacted(outcome: int, reason: str = "UNSPECIFIED", *, attempt: bool = False) -> context_pb2.CompactResponse:
     response = context_pb2.CompactResponse(outcome=outcome, kept_reason=f"KEPT_REASON_{reason}", summary_request=b'{"ask":1}')  # type: ignore[arg-type]
+    response.checkpoint.live = outcome == COMMITTED
     if attempt or outcome == PLANNED:
         response.attempt.attempt_id = "attempt-7"
     return response
@@ -225,6 +227,19 @@ def test_prepare_of_the_same_history_asked_for_otherwise_takes_an_id_of_its_own(
         ids += [request.request_id for request in script.requests("Compact")][1:]
     assert ids[0] == ids[1] != ids[2]
     assert all(len(each.encode()) <= 128 for each in ids)
+
+
+@pytest.mark.parametrize("outcome", [COMMITTED, KEPT])
+def test_prepare_whose_checkpoint_was_taken_back_asks_anew(outcome: int) -> None:
+    old = compacted(COMMITTED)
+    old.checkpoint.live = False
+    answers = {COMMITTED: [compacted(COMMITTED), fit(FITTED)], KEPT: [compacted(KEPT, "ROLLED_BACK")]}[outcome]
+    script = Script(fit(OVER), old, *answers)
+    prepared = run(script, boundary="b")
+    assert prepared.compact is not None
+    assert prepared.compact.outcome == outcome
+    first, second = script.requests("Compact")
+    assert second.request_id == first.request_id + ":r9"
 
 
 def test_prepare_request_id_of_the_ledger_after_a_reuse_stays_within_the_limit() -> None:
