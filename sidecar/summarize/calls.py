@@ -53,19 +53,19 @@ _RECEIPT_WORDS: Final = {
 }
 
 _FAILED = re.compile(
-    r"\berror\b|exception\b|traceback|\bfail(?:ed|ure)?\b|\bfatal\b|denied|not found|no such file|"
+    r"error\b|exception\b|traceback|\bfail(?:ed|ure)?\b|\bfatal\b|denied|not found|no such file|"
     r"(?:exit(?:ed)?(?: with)?(?: code| status)?|exit_code\"?|returncode)[: =]+[1-9]",
     re.IGNORECASE,
 )
 
 
 def arguments_of(fact: CallFact) -> dict[str, object] | None:
-    """A call's arguments as an object; None when they are none. Numbers stay text: none is ever rounded."""
+    """A call's arguments as an object; None when they are none. Numbers in it mean nothing: only texts are ever used."""
     data = fact.arguments
     if len(data) > PARSE_BYTES or data.lstrip()[:1] != b"{":
         return None
     try:
-        value = json.loads(show(data), parse_int=str, parse_float=str)
+        value = json.loads(show(data), parse_int=len, parse_float=len)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None

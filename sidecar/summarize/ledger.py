@@ -11,9 +11,11 @@ with provenance where there is something to read back. It is never said that som
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import IntEnum
+from functools import partial
 from typing import Final, NamedTuple
 
 from sidecar.core.facts import CallFact, RangeFacts
@@ -37,6 +39,7 @@ LAST_CALL_COUNT: Final = 3
 NEWEST_ERROR_COUNT: Final = 3
 TOOL_COUNT: Final = 8
 WORK_LINE_BYTES: Final = 320
+LEAST_BYTES: Final = 12  # no line is shorter
 
 _OPEN_STATES: Final = (EffectState.PENDING, EffectState.WAITING, EffectState.UNKNOWN, EffectState.NOT_STARTED)
 
@@ -58,7 +61,7 @@ class _Line(NamedTuple):
     section: _Section
     rank: float  # the smaller, the more useful
     order: float  # within its section
-    text: str
+    text: Callable[[], str]  # made only when it may fit: of thousands of calls most never are
 
 
 def write_ledger(facts: RangeFacts, limit_bytes: int, *, read_tool: str = "") -> str:
@@ -79,22 +82,25 @@ def write_ledger(facts: RangeFacts, limit_bytes: int, *, read_tool: str = "") ->
     total = sum(len(f"### {title}\n- none\n") for title in _TITLES)
     total += sum(len(intro.encode()) + 1 for section, intro in intros.items() if counts[section])
     total += sum(len(f"- {counts[section]} omitted\n") for section in _Section if counts[section])
-    taken: set[int] = set()
+    taken: dict[int, str] = {}
     for index in sorted(range(len(lines)), key=lambda index: (lines[index].rank, lines[index].section, lines[index].order)):
-        size_bytes = len(lines[index].text.encode()) + 1
+        if limit_bytes - total < LEAST_BYTES:
+            break
+        text = lines[index].text()
+        size_bytes = len(text.encode()) + 1
         if total + size_bytes <= limit_bytes:
             total += size_bytes
-            taken.add(index)
+            taken[index] = text
     return "\n".join(_rendered(section, lines, taken, intros.get(section, "")) for section in _Section)
 
 
-def _rendered(section: _Section, lines: Sequence[_Line], taken: set[int], intro: str) -> str:
+def _rendered(section: _Section, lines: Sequence[_Line], taken: dict[int, str], intro: str) -> str:
     own = [index for index, line in enumerate(lines) if line.section is section]
     shown = sorted((index for index in own if index in taken), key=lambda index: lines[index].order)
     texts = [f"### {_TITLES[section]}"]
     if shown and intro:
         texts.append(intro)
-    texts += [lines[index].text for index in shown]
+    texts += [taken[index] for index in shown]
     if len(shown) < len(own):
         texts.append(f"- {len(own) - len(shown)} omitted")
     elif not own:
@@ -153,44 +159,47 @@ class _Writer:
         for at, (name, counts) in enumerate(sorted(outcomes.items(), key=lambda entry: (-entry[1]["calls"], entry[0]))):
             ends = ", ".join(f"{counts[word]} {word}" for word in _COUNTED[1:] if counts[word])
             text = f"- {name}: {counts['calls']} call{'' if counts['calls'] == 1 else 's'}: {ends}"
-            lines.append(_Line(_Section.ACCOMPLISHED, 1 + at / 1000 if at < TOOL_COUNT else 6 + at / 1000, at - 1e6, text))
+            lines.append(
+                _Line(_Section.ACCOMPLISHED, 1 + at / 1000 if at < TOOL_COUNT else 6 + at / 1000, at - 1e9, partial(str, text))
+            )
         return lines
+
+    def _told(self, section: _Section, rank: float, fact: CallFact, text_bytes: int, head: str = "", end: str = "") -> _Line:
+        """The line of a call."""
+        words = partial(self._words, fact, text_bytes, head, end)
+        return _Line(section, rank, fact.item_index + fact.call.call_index / 1e6, words)
+
+    def _words(self, fact: CallFact, text_bytes: int, head: str, end: str) -> str:
+        return f"- {head}{_call(fact, text_bytes)}{self._superseded(fact)}{end}"
 
     def _last(self, calls: Sequence[CallFact]) -> list[_Line]:
         """How the range ended."""
         lines = [
-            _Line(_Section.IN_PROGRESS, 3.1 + at / 1000, fact.item_index, f"- last call: {_call(fact, LAST_HEAD_BYTES)}")
+            self._told(_Section.IN_PROGRESS, 3.1 + at / 1000, fact, LAST_HEAD_BYTES, "last call: ")
             for at, fact in enumerate(reversed(calls))
         ]
         if self._facts.texts:
             text = self._facts.texts[-1]
             said = f"- last text of the assistant, item {text.item_index}: {one_line(text.text, 2 * LAST_HEAD_BYTES)}"
-            lines.append(_Line(_Section.IN_PROGRESS, 3.15, 1e9, said))
+            lines.append(_Line(_Section.IN_PROGRESS, 3.15, math.inf, partial(str, said)))
         return lines
 
     def _anchored_lines(self, calls: Sequence[CallFact]) -> list[_Line]:
         """Calls that a constraint, a decision or work names as its source."""
         return [
-            _Line(
-                _place(fact),
-                2 + at / 1000,
-                fact.item_index,
-                f"- {_call(fact, HEAD_BYTES)}{self._superseded(fact)}; an anchor rests on it",
-            )
+            self._told(_place(fact), 2 + at / 1000, fact, HEAD_BYTES, end="; an anchor rests on it")
             for at, fact in enumerate(reversed(calls))
         ]
 
     def _receipts(self, calls: Sequence[CallFact]) -> list[_Line]:
         return [
-            _Line(_place(fact), 3 if at < 2 * NEWEST_ERROR_COUNT else 4 + at / 2, fact.item_index, f"- {_call(fact, 0)}")
+            self._told(_place(fact), 3 if at < 2 * NEWEST_ERROR_COUNT else 4 + at / 2, fact, 0)
             for at, fact in enumerate(reversed(calls))
         ]
 
     def _errors(self, calls: Sequence[CallFact]) -> list[_Line]:
         return [
-            _Line(
-                _Section.ACCOMPLISHED, 3.2 if at < NEWEST_ERROR_COUNT else 4 + at, fact.item_index, f"- {_call(fact, HEAD_BYTES)}"
-            )
+            self._told(_Section.ACCOMPLISHED, 3.2 if at < NEWEST_ERROR_COUNT else 4 + at, fact, HEAD_BYTES)
             for at, fact in enumerate(reversed(calls))
         ]
 
@@ -198,14 +207,12 @@ class _Writer:
         """What can be read back: the largest and the latest in turn; what a later write superseded last."""
         stale = {id(fact) for fact in calls if self._superseded(fact)}
         latest = sorted(calls, key=lambda fact: (id(fact) in stale, -fact.item_index, fact.call.call_index))
-        largest = sorted(calls, key=lambda fact: (id(fact) in stale, -fact.result_bytes, -fact.item_index, fact.call.call_index))
+        largest = sorted(latest, key=lambda fact: (id(fact) in stale, -fact.result_bytes))
         seen: dict[int, CallFact] = {}
         for pair in zip(largest, latest, strict=True):
             seen.update((id(fact), fact) for fact in pair if id(fact) not in seen)
-        return [
-            _Line(_Section.PROVENANCE, 4 + at / 3, at, f"- {_call(fact, 0)}{self._superseded(fact)}")
-            for at, fact in enumerate(seen.values())
-        ]
+        lines = [self._told(_Section.PROVENANCE, 4 + at / 3, fact, 0) for at, fact in enumerate(seen.values())]
+        return [line._replace(order=at) for at, line in enumerate(lines)]
 
     def _plain(self, calls: Sequence[CallFact]) -> list[_Line]:
         """Calls that nothing else tells of, each question once, the newest first."""
@@ -214,18 +221,15 @@ class _Writer:
             key = (fact.tool_name, asked(fact, ASKED_BYTES))
             newest[key] = (fact, newest.pop(key, (fact, 0))[1] + 1)
         return [
-            _Line(
-                _Section.ACCOMPLISHED,
-                4 + at * 2,
-                fact.item_index,
-                f"- {_call(fact, HEAD_BYTES // 2)}" + (f" (asked {count} times)" if count > 1 else ""),
+            self._told(
+                _Section.ACCOMPLISHED, 4 + at * 2, fact, HEAD_BYTES // 2, end=f" (asked {count} times)" if count > 1 else ""
             )
             for at, (fact, count) in enumerate(reversed(newest.values()))
         ]
 
     def _paths(self) -> list[_Line]:
         return [
-            _Line(_Section.TOUCHED, 4 + at / 2, -at, f"- {_path_words(path)}")
+            _Line(_Section.TOUCHED, 4 + at / 2, -at, partial(_path_words, path))
             for at, path in enumerate(reversed(self._touched.values()))
         ]
 
@@ -245,15 +249,15 @@ class _Writer:
         for at, state in enumerate((WorkState.IN_PROGRESS, WorkState.BLOCKED, WorkState.OPEN)):
             ids = [entry.id for entry in anchors.work if entry.state is state]
             if ids:
-                lines.append(_Line(_Section.NEXT, at / 100, at, f"- work {WORK_WORDS[state]}: {_ids(ids)}"))
+                lines.append(_Line(_Section.NEXT, at / 100, at, partial(str, f"- work {WORK_WORDS[state]}: {_ids(ids)}")))
         binding = [entry.id for entry in anchors.constraints if not entry.revoked]
         if binding:
-            lines.append(_Line(_Section.NEXT, 0.03, 3, f"- binding constraints: {_ids(binding)}"))
+            lines.append(_Line(_Section.NEXT, 0.03, 3, partial(str, f"- binding constraints: {_ids(binding)}")))
         missing = [request for request in self._facts.requests if request.answered_by < 0 and not request.done_by]
         if missing:
             newest = ", ".join(str(request.item_index) for request in missing[-8:])
             more = f" and {len(missing) - 8} older" if len(missing) > 8 else ""
-            lines.append(_Line(_Section.NEXT, 0.04, 4, f"- open requests: items {newest}{more}"))
+            lines.append(_Line(_Section.NEXT, 0.04, 4, partial(str, f"- open requests: items {newest}{more}")))
         return lines
 
 
@@ -308,7 +312,7 @@ def _path_words(path: Touched) -> str:
         words.append(f"{_times(path.write_count, 'write')} asked{last}{failed}")
     if path.named_count:
         words.append(f"named in {_times(path.named_count, 'call')}, last touched by item {path.last_index}")
-    return f"{one_line(path.path, PATH_BYTES)}: {'; '.join(words)}"
+    return f"- {one_line(path.path, PATH_BYTES)}: {'; '.join(words)}"
 
 
 def _times(count: int, word: str) -> str:

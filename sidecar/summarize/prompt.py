@@ -6,7 +6,8 @@ earlier summary, no tool blocks: calls are told in words. All of it is foreign t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from sidecar.core.facts import CallFact, RangeFacts, RequestFact
@@ -29,6 +30,8 @@ SHORT_BYTES: Final = 40
 ANCHOR_BYTES: Final = 600
 REQUEST_BYTES: Final = 300
 FOCUS_BYTES: Final = 600
+CLOSE_COUNT: Final = 32
+LEAST_BYTES: Final = 24  # no line is shorter
 
 _SYSTEM: Final = """\
 You write notes on a part of an agent's work that is about to be replaced by a summary. The agent goes on from your notes.
@@ -56,7 +59,7 @@ class Prompt(NamedTuple):
 class _Line(NamedTuple):
     section: int
     rank: float  # the smaller, the longer it stays
-    text: str
+    text: Callable[[], str]  # made only when it may fit: of thousands of calls most never are
 
 
 _TITLES: Final = ("Goal and rules", "Requests of the user", "Calls, oldest first")
@@ -79,15 +82,18 @@ def build_prompt(facts: RangeFacts, focus: str, notes_bytes: int, input_limit_by
     wish = f"The caller asks to keep in sight: {one_line(focus, FOCUS_BYTES)}" if focus.strip() else ""
     total = len(system.encode()) + len(wish.encode()) + len(FENCE) + len(FENCE_END) + 8
     total += sum(len(title) + len(f"- {count} omitted") + 2 for title, count in zip(frame, counts, strict=True))
-    taken: set[int] = set()
+    taken: dict[int, str] = {}
     for index in sorted(range(len(lines)), key=lambda index: (lines[index].rank, index)):
-        size_bytes = len(lines[index].text.encode()) + 1
+        if input_limit_bytes - total < LEAST_BYTES:
+            break
+        text = lines[index].text()
+        size_bytes = len(text.encode()) + 1
         if total + size_bytes <= input_limit_bytes:
             total += size_bytes
-            taken.add(index)
+            taken[index] = text
     texts = [FENCE]
     for section, title in enumerate(frame):
-        shown = [line.text for index, line in enumerate(lines) if line.section == section and index in taken]
+        shown = [taken[index] for index in sorted(taken) if lines[index].section == section]
         omitted = counts[section] - len(shown)
         texts += [title, *shown, *([f"- {omitted} omitted"] if omitted else [] if shown else ["- none"])]
     texts.append(FENCE_END)
@@ -107,30 +113,41 @@ def _anchor_lines(facts: RangeFacts) -> list[_Line]:
         for each in anchors.work
         if each.state is not WorkState.DROPPED
     ]
-    return [_Line(0, at, f"- {name}: {one_line(text, ANCHOR_BYTES)}") for at, (name, text) in enumerate(told)]
+    return [_Line(0, at, partial(_anchor, name, text)) for at, (name, text) in enumerate(told)]
+
+
+def _anchor(name: str, text: str) -> str:
+    return f"- {name}: {one_line(text, ANCHOR_BYTES)}"
 
 
 def _request_lines(requests: Sequence[RequestFact]) -> list[_Line]:
-    lines = []
-    for age, request in enumerate(reversed(requests)):
-        if request.done_by:
-            state = "done, by a work item of the agent"
-        else:
-            state = f"answered by item {request.answered_by}" if request.answered_by >= 0 else "open"
-        text = f"- item {request.item_index}, {state}: {one_line(request.text, REQUEST_BYTES)}"
-        lines.append(_Line(1, age if state == "open" else 2 * age + 1, text))
+    """The newest stay longest, open ones twice as long."""
+    lines = [
+        _Line(1, 2 * age + 1 if request.done_by or request.answered_by >= 0 else age, partial(_request, request))
+        for age, request in enumerate(reversed(requests))
+    ]
     return lines[::-1]
+
+
+def _request(request: RequestFact) -> str:
+    if request.done_by:
+        state = "done, by a work item of the agent"
+    else:
+        state = f"answered by item {request.answered_by}" if request.answered_by >= 0 else "open"
+    return f"- item {request.item_index}, {state}: {one_line(request.text, REQUEST_BYTES)}"
 
 
 def _call_lines(calls: Sequence[CallFact]) -> list[_Line]:
     """The newest and what went wrong with the beginning of what came back; of others less, so that more of them fit."""
-    lines = []
     told = [fact for fact in calls if fact.tool_name != READ_BACK_TOOL_NAME]
+    lines = []
     for age, fact in enumerate(reversed(told)):
-        close = looks_failed(fact) or age < 32
-        what = asked(fact, ASKED_BYTES)
-        ids = f", artifact {' '.join(fact.artifact_ids[:4])}" if fact.artifact_ids else ""
-        ended = outcome(fact, HEAD_BYTES if close else SHORT_BYTES)
-        text = f"- item {fact.item_index} {tool(fact)}" + (f" asked {what}" if what else "") + f": {ended}{ids}"
-        lines.append(_Line(2, age / 2 if close else age, text))
+        close = age < CLOSE_COUNT or looks_failed(fact)
+        lines.append(_Line(2, age / 2 if close else age, partial(_call, fact, HEAD_BYTES if close else SHORT_BYTES)))
     return lines[::-1]
+
+
+def _call(fact: CallFact, text_bytes: int) -> str:
+    what = asked(fact, ASKED_BYTES)
+    ids = f", artifact {' '.join(fact.artifact_ids[:4])}" if fact.artifact_ids else ""
+    return f"- item {fact.item_index} {tool(fact)}" + (f" asked {what}" if what else "") + f": {outcome(fact, text_bytes)}{ids}"
