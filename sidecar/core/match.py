@@ -11,7 +11,7 @@ Pure: no I/O. What must change together: `Known.add_*` with `engine/session.py`,
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 __all__ = ["Alignment", "Known", "Matched", "align"]
@@ -32,6 +32,7 @@ class Alignment(NamedTuple):
     new_count: int
     diverged_at: int | None  # first position of the branch that the body contradicts or leaves out
     numbers_reused: bool  # an item of another branch came back
+    replaced: bool = False  # an item that only closed what a crash interrupted is not in the body: a real one is, or none
 
 
 class Known:
@@ -75,6 +76,7 @@ def align(
     taken: Sequence[Matched] = (),
     own: Callable[[int], bool] = lambda number: True,
     renewed: Callable[[int, int], bool] = lambda index, number: False,
+    closing: Collection[int] = (),
 ) -> Alignment:
     """Align a body's items with a branch. O(items) but for repeats, which cost a binary search.
 
@@ -88,6 +90,7 @@ def align(
         own: whether an item off the branch is of the body's dialect; others never match.
         renewed: whether the body's item at an index is a new text of the branch's item of that number: a system item
             that carries the time, say. It takes that item's place, and the history goes on.
+        closing: numbers of items that only close what a crash interrupted: a body that lacks them holds the branch.
 
     Returns:
         One match for each item; `diverged_at` is None when the body holds the whole branch, in order, and only adds behind it.
@@ -98,12 +101,17 @@ def align(
     diverged: int | None = None
     positions: dict[int, int] | None = None
     new = 0
-    reused = False
+    reused = replaced = False
+    vacant = 0  # closing items that the body lacks: real ones may stand for them
     end = len(branch)
     unmatched = 0  # items since the last match: an edited item stands where the branch has another
 
     for index in range(len(items), count):
         strict, loose = digest_of(index)
+        while closing and expected < end and branch[expected] in closing and strict not in known.forms[branch[expected]]:
+            expected += 1
+            vacant += 1
+            replaced = True
         if expected < end:
             number = branch[expected]
             record_count = known.forms[number].get(strict)
@@ -149,6 +157,11 @@ def align(
                 items.append(Matched(again, 0))
                 expected += 1
                 continue
+            if vacant and not candidates:
+                vacant -= 1
+                new += 1
+                items.append(Matched(-1, 0))
+                continue
             if diverged is None:
                 diverged = expected
         unmatched += 1
@@ -160,9 +173,12 @@ def align(
             reused = True
             used.add(number)
             items.append(Matched(number, known.forms[number][strict]))
+    while expected < end and branch[expected] in closing:
+        expected += 1
+        replaced = True
     if diverged is None and expected < end:
         diverged = expected
-    return Alignment(items, count - new, new, diverged, reused)
+    return Alignment(items, count - new, new, diverged, reused, replaced)
 
 
 def _later(numbers: Sequence[int], positions: dict[int, int], expected: int) -> int | None:

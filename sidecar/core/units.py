@@ -300,8 +300,8 @@ def _settled(
     if not final:
         return False
     receipt = receipts.get((numbers[call.item], call.call_index))
-    if receipt is None or receipt.state in (EffectState.SETTLED, EffectState.FAILED):
+    if receipt is None or (not receipt.closing and receipt.state in (EffectState.SETTLED, EffectState.FAILED)):
         return True
-    if receipt.state in (EffectState.NOT_STARTED, EffectState.PENDING):
+    if receipt.closing or receipt.state in (EffectState.NOT_STARTED, EffectState.PENDING):
         return any(numbers[parts[index].item] >= receipt.next_number for index in final)
     return False

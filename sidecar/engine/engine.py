@@ -40,6 +40,9 @@ from sidecar.engine.events import Event, EventKind, Events, read_back_publisher
 from sidecar.engine.fit_call import FitCall
 from sidecar.engine.messages import FitInput, FitResult, Pressure, TokenBasis
 from sidecar.engine.rebuild import stored_body
+from sidecar.engine.record_call import RecordCall
+from sidecar.engine.record_messages import RecordInput, RecordResult, RecoverInput, RecoverResult
+from sidecar.engine.recover_call import RecoverCall
 from sidecar.engine.rollback import roll_back
 from sidecar.engine.session import Session, SessionCache
 from sidecar.ports import Clock, Store, SummaryModel
@@ -194,6 +197,22 @@ class Engine:
             return checkpoint_views(session)
 
         return self._locked(key, views)
+
+    def record(self, given: RecordInput) -> RecordResult:
+        """Keep items, receipts and anchors between two model calls; durable when it returns.
+
+        Raises:
+            TrimtabError: see the proto's Record.
+        """
+        return self._locked(given.key, lambda session: RecordCall(self, session, given).run())
+
+    def recover(self, given: RecoverInput) -> RecoverResult:
+        """What is durably known of a session.
+
+        Raises:
+            TrimtabError: see the proto's Recover.
+        """
+        return self._locked(given.key, lambda session: RecoverCall(self, session, given).run())
 
     def current_body(self, session: Session) -> bytes:
         """The body as it would be sent now, from what is known of a locked session. Raises NoBodyError."""

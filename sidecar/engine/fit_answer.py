@@ -121,7 +121,7 @@ def answer(
         ),
         revision=revision,
         item_count=len(intake.items),
-        history_digest=_history_digest(call),
+        history_digest=call.history_digest(),
         stable_prefix_bytes=stable_bytes,
         journal_durable=durable,
         read_back_tool_name="" if call.read_back is ReadBack.NONE else call.read_tool,
@@ -173,12 +173,3 @@ def _advice(call: FitCall, plan: FitPlan, size_bytes: int) -> Advice:
     else:
         return Advice(True, plan.unit_count, plan.range_bytes)
     return Advice(False, plan.unit_count, plan.range_bytes, reason)
-
-
-def _history_digest(call: FitCall) -> bytes:
-    new = {item.meta.number: item.meta.digest for item in call.intake.new_items}
-    return call.session.chain_of(
-        call.intake.numbers,
-        lambda number: new[number] if number in new else call.session.metas[number].digest,
-        call.intake.same_count,
-    )

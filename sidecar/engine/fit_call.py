@@ -18,7 +18,7 @@ from sidecar.core.compaction import CheckpointRecord
 from sidecar.core.contract import Placed, check_finished, open_spans
 from sidecar.core.cuts import Built
 from sidecar.core.errors import InvalidFieldError, ReadBackRequiredError, RevisionConflictError, TrimtabError
-from sidecar.core.fit import FitPlan, plan_fit
+from sidecar.core.fit import plan_fit
 from sidecar.core.fold import fold
 from sidecar.core.limits import Effective, check_given, merge, resolve
 from sidecar.core.projection import Projection, holds_for, project, totals_of
@@ -266,7 +266,7 @@ class FitCall:
         self.can_cut = True
         self.injected = self.session.head.injected
         mode = self.read_back
-        first = not self.session.exists and not self.session.metas
+        first = not self.session.envelope_digest  # Record may have come before it
         # A tool that was added once stays: stubs in the body are read by it, and its going would break the cached prefix.
         kept = tools.injection if self.injected and mode is not ReadBack.INJECT else None
         if mode is ReadBack.NONE:
@@ -332,7 +332,7 @@ class FitCall:
         stable = self._stable_bytes(finished)
         if not given.dry_run:
             durable, revision = self._commit(change)
-            session.seen = self._seen(projection, plan)
+            session.seen = self.seen(proven=not plan.cuts)
             session.sent = finished
             session.sent_places = None if projection.fold is None else projection.fold.places
             session.last_ms = self.now_ms
@@ -371,8 +371,8 @@ class FitCall:
         known = finished.items[finished.reused - 1].end if finished.reused and read_from is session.sent else 0
         return common_prefix(finished.scan.body, session.sent.scan.body, known)
 
-    def _seen(self, projection: Projection, plan: FitPlan) -> Seen:
-        """What the next call can take over."""
+    def seen(self, *, proven: bool = False) -> Seen:
+        """What the next call can take over, once all of this call is kept."""
         intake = self.intake
         return Seen(
             reading=intake.reading,
@@ -383,10 +383,18 @@ class FitCall:
             raw_bytes=intake.raw_bytes,
             grouped=intake.grouped,
             sums=self.sums,
-            projection=projection,
-            proven=not plan.cuts,
+            projection=self.projection,
+            proven=proven,
             markers=intake.markers,
             revision=self.session.head.revision,
+        )
+
+    def history_digest(self) -> bytes:
+        """Equal for equal histories."""
+        new = {item.meta.number: item.meta.digest for item in self.intake.new_items}
+        metas = self.session.metas
+        return self.session.chain_of(
+            self.intake.numbers, lambda number: new[number] if number in new else metas[number].digest, self.intake.same_count
         )
 
     def _place(self, adapter: Adapter, projection: Projection, cuts: Sequence[Built]) -> tuple[list[Placed], list[Applied]]:

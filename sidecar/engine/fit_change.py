@@ -33,7 +33,8 @@ def change_of(call: FitCall, plan: FitPlan, after: Scan) -> Change:
     session, intake = call.session, call.intake
     head = session.head
     alignment = intake.alignment
-    branch_changed = bool(session.branch) and (alignment.diverged_at is not None or call.changed_format)
+    broken = alignment.diverged_at is not None or alignment.replaced or call.changed_format
+    branch_changed = bool(session.branch) and broken
     bumps = (
         bool(plan.cuts) or call.new_anchors is not None or bool(call.new_receipts) or call.new_pins is not None or branch_changed
     )

@@ -138,7 +138,7 @@ def take_in(session: Session, adapter: Adapter, body: bytes, branch: Sequence[in
     def own(number: int) -> bool:
         return session.metas[number].format == adapter.format
 
-    alignment = align(session.known, branch, len(items), digest_of, taken, own, renewed)
+    alignment = align(session.known, branch, len(items), digest_of, taken, own, renewed, session.closing)
     numbers = [] if known is None else known.numbers[:reused]
     new_items: list[JournalItem] = []
     new_at: list[int] = []

@@ -10,6 +10,8 @@ client may fill); the docs of the web search tool for encrypted_content. The rul
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from fastpath import Code, Edit, Field, Grammar, GrammarSpec, Item, Kind, PartFlag, Role, Scan, Shape
 from sidecar.core.errors import MalformedBodyError
 from sidecar.core.readback import READ_BACK_TOOL_DESCRIPTION, READ_BACK_TOOL_NAME, READ_BACK_TOOL_SCHEMA
@@ -162,6 +164,7 @@ class AnthropicMessages(Adapter):
     grammar = GRAMMAR
     # Source: platform.claude.com, "Thinking": blocks of earlier turns may be left out, those of the current loop must come back.
     reasoning = "remove_before_last_user"
+    empty_body = b'{"messages":[]}'
     merges_users = True
 
     def judge(self, scan: Scan, rows: Rows | None = None, earlier: Judged | None = None, since: int = 0) -> Judged:
@@ -244,6 +247,10 @@ class AnthropicMessages(Adapter):
         error = b',"is_error":true' if is_error else b""
         id = call.raw_id or spell(call.call_id, PLAIN)
         return b'{"type":"tool_result","tool_use_id":' + id + b',"content":' + spell(text, PLAIN) + error + b"}"
+
+    def result_items(self, results: Sequence[bytes]) -> list[bytes]:
+        """See Adapter. All results of a turn are one user item."""
+        return [b'{"role":"user","content":[' + b",".join(results) + b"]}"] if results else []
 
     def usage(self, usage: bytes) -> UsageFigures:
         """See Adapter. `input_tokens` leaves out what was read from or written to the cache.

@@ -7,6 +7,7 @@ its result. It decides nothing about what is cut and when.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import ClassVar, Literal, NamedTuple
 
 from fastpath import Edit, Grammar, Item, Part, Scan
@@ -87,6 +88,8 @@ class Adapter(ABC):
     Where it is made "", only a REASONING part with a string as payload goes; one that is signed never does.
     """
 
+    empty_body: ClassVar[bytes]
+    """The smallest body: an object with an empty history, nothing behind that."""
     merges_users: ClassVar[bool]
     """Neighboring user items without results are one item: roles alternate, or the API merges them."""
 
@@ -161,6 +164,10 @@ class Adapter(ABC):
     @abstractmethod
     def result(self, call: ReadBackCall, text: str, *, is_error: bool) -> bytes:
         """The result item or block for a call, JSON, UTF-8."""
+
+    @abstractmethod
+    def result_items(self, results: Sequence[bytes]) -> list[bytes]:
+        """Results of all calls of one turn, in order of the calls, as the items that stand behind the turn, JSON."""
 
     @abstractmethod
     def usage(self, usage: bytes) -> UsageFigures:

@@ -6,6 +6,8 @@ markers. The rules are in `openai_chat_rules.py`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import json
 
 from fastpath import Code, Edit, Field, Grammar, GrammarSpec, Item, Kind, Role, Scan, Shape, locate
@@ -182,6 +184,7 @@ class OpenAIChat(Adapter):
     # DeepSeek and its kin refuse an assistant item with calls whose reasoning key is gone; the empty string passes.
     # Source: https://api-docs.deepseek.com/guides/thinking_mode ("tool calls"); esengine/DeepSeek-Reasonix pull 6217.
     reasoning = "blank"
+    empty_body = b'{"messages":[]}'
     merges_users = False
 
     def judge(self, scan: Scan, rows: Rows | None = None, earlier: Judged | None = None, since: int = 0) -> Judged:
@@ -270,6 +273,10 @@ class OpenAIChat(Adapter):
         if not call.raw_id:
             return b'{"role":"function","name":' + spell(call.name, PLAIN) + b',"content":' + content + b"}"
         return b'{"role":"tool","tool_call_id":' + call.raw_id + b',"content":' + content + b"}"
+
+    def result_items(self, results: Sequence[bytes]) -> list[bytes]:
+        """See Adapter. Each result is an item."""
+        return list(results)
 
     def usage(self, usage: bytes) -> UsageFigures:
         """See Adapter. Source: openai-python, types/completion_usage.py; DeepSeek and Moonshot for their own cache fields."""

@@ -1,0 +1,172 @@
+"""One call of Record: items, receipts and anchors between two model calls, durable when it returns.
+
+Recorded items go through the same pipeline as a body's: the history as last told, with them at its end, is taken in as if it had
+come. So the next body, which repeats them, finds everything understood already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from fastpath import MalformedError, canon, scan
+from sidecar.core.compaction import RequestRecord
+from sidecar.core.errors import InvalidFieldError, MalformedBodyError, RequestIdReusedError, RevisionConflictError
+from sidecar.core.types import Format, ReadBack
+from sidecar.engine.compact_call import NO_CUTS, write
+from sidecar.engine.fit_call import FitCall
+from sidecar.engine.fit_change import change_of
+from sidecar.engine.messages import FitInput
+from sidecar.engine.rebuild import known_body
+from sidecar.engine.record_messages import RecordInput, RecordResult
+from sidecar.engine.session import Session
+from sidecar.formats import adapter as adapter_of
+from sidecar.formats.base import Adapter
+
+if TYPE_CHECKING:
+    from sidecar.engine.engine import Engine
+
+__all__ = ["RecordCall", "plan_on", "read_items"]
+
+
+class RecordCall:
+    """State of one call. Used once, under the session's lock."""
+
+    def __init__(self, engine: Engine, session: Session, given: RecordInput) -> None:
+        """Nothing is read or written yet."""
+        self.engine = engine
+        self.session = session
+        self.given = given
+
+    def run(self) -> RecordResult:
+        """Do it."""
+        given, session = self.given, self.session
+        digest = content_digest(given)
+        known = known_request(session, given.request_id, digest)
+        if known is not None:
+            return RecordResult(known.revision, known.item_count, known.history_digest)
+        head = session.head
+        if given.expected_revision is not None and given.expected_revision != head.revision:
+            raise RevisionConflictError(
+                f"the session is at revision {head.revision}, not {given.expected_revision}",
+                hint="another writer was faster: read the session again, then repeat",
+                revision=head.revision,
+            )
+        adapter = self._adapter()
+        body = self._body(adapter, read_items(given.items, adapter))
+        fit = plan_on(self.engine, session, adapter, body, given)
+        change = change_of(fit, NO_CUTS, fit.intake.scan)
+        revision = head.revision + 1
+        change.head = msgspec.structs.replace(
+            change.head,
+            revision=revision,
+            read_back=head.read_back,
+            read_back_tool_name=head.read_back_tool_name,
+            injected=head.injected,
+        )
+        change.scan = None  # no body was told: the newest envelope stays
+        change.items = [
+            msgspec.structs.replace(item, meta=msgspec.structs.replace(item.meta, recorded=True)) for item in change.items
+        ]
+        history = fit.history_digest()
+        request = RequestRecord(given.request_id, digest, revision, len(fit.intake.items), history)
+        change.requests = [request]
+        change.must_keep = change.must_wait = True
+        write(self.engine, session, change)
+        session.seen = fit.seen()
+        return RecordResult(revision, request.item_count, history)
+
+    def _adapter(self) -> Adapter:
+        given, head = self.given, self.session.head
+        found = given.format or head.format
+        if found is Format.UNSPECIFIED:
+            raise InvalidFieldError("format is required for a session that has none", field="format")
+        if head.format not in (Format.UNSPECIFIED, found):
+            raise InvalidFieldError(
+                f"the session speaks {head.format.name}; items in another dialect come by Fit", field="format"
+            )
+        return adapter_of(found)
+
+    def _body(self, adapter: Adapter, items: Sequence[bytes]) -> bytes:
+        """The history as last told, with the items in their place. What they repeat stays; what they contradict goes."""
+        session, first = self.session, self.given.first_item_index
+        body, spans = known_body(self.engine, session, adapter)
+        count = len(session.branch)
+        if first is None:
+            first = count
+        if not 0 <= first <= count:
+            raise InvalidFieldError(
+                f"first_item_index is {first}; the history has {count} items",
+                hint="leave it out to add behind the last item known",
+                field="first_item_index",
+            )
+        for at, item in enumerate(items):
+            place = first + at
+            if place < count and self._is_known(adapter, session.branch[place], item):
+                continue
+            return spans.around(body, place, items[at:])
+        return body
+
+    def _is_known(self, adapter: Adapter, number: int, item: bytes) -> bool:
+        strict, loose = canon(item, 0, len(item), adapter.grammar)
+        known = self.session.known
+        own = sha256(strict).digest()
+        return own in known.forms[number] or (own if loose is None else sha256(loose).digest()) in known.loose[number]
+
+
+def plan_on(engine: Engine, session: Session, adapter: Adapter, body: bytes, given: RecordInput) -> FitCall:
+    """The pipeline of Fit over a body that nobody sent: nothing is cut, and the way to read back is not told by it."""
+    read_back = ReadBack.UNSPECIFIED if session.head.read_back else ReadBack.NONE
+    fit = FitCall(
+        engine,
+        session,
+        FitInput(
+            key=session.key,
+            body=body,
+            format=adapter.format,
+            anchors=given.anchors,
+            receipts=given.receipts,
+            read_back=read_back,
+        ),
+    )
+    fit.plan()
+    return fit
+
+
+def read_items(items: bytes, adapter: Adapter) -> list[bytes]:
+    """Elements of a JSON array of items, as they came. Raises MalformedBodyError with the offset in the array."""
+    if not items.strip():
+        return []
+    prefix = adapter.empty_body[:-3]
+    body = prefix + items + b"}"
+    try:
+        found = scan(body, adapter.grammar)
+    except MalformedError as error:
+        offset = max(error.offset_bytes - len(prefix), 0)
+        raise MalformedBodyError(
+            f"items cannot be read as a JSON array of {adapter.name} items: {error}",
+            hint="give the items as they will stand in the next body",
+            offset_bytes=offset,
+        ) from error
+    if len(found.members) != 1 or found.history[1] != len(body) - 1 - (len(items) - len(items.rstrip())):
+        raise MalformedBodyError("items are not one JSON array", hint="give one array", offset_bytes=0)
+    return [body[item.start : item.end] for item in found.items()]
+
+
+def known_request(session: Session, request_id: str, digest: bytes) -> RequestRecord | None:
+    """What was answered under this id. Raises RequestIdReusedError when that was for other content."""
+    known = session.requests.get(request_id)
+    taken = request_id in session.attempts or any(each.request_id == request_id for each in session.rollbacks)
+    if taken or (known is not None and known.digest != digest):
+        raise RequestIdReusedError(
+            "this request_id was used with other content", hint="a new request needs a new id; a repeat, the same content"
+        )
+    return known
+
+
+def content_digest(given: RecordInput) -> bytes:
+    """SHA-256 of what makes a request the same request."""
+    return sha256(msgspec.msgpack.encode(msgspec.structs.replace(given, expected_revision=None))).digest()
