@@ -33,7 +33,16 @@ class Fold(NamedTuple):
     places: list[int]  # by index: place in the finished body, -1 for those that leave
     texts: list[bytes]  # JSON strings of the texts that were put in, in order of place
     finished_count: int  # items of the finished body
-    item_count: int  # leading items of the body that any of this touches
+    item_count: int  # leading items of the body that any of this touches, the one behind it included
+
+    def over(self, item_count: int) -> Fold:
+        """The same on a body with more or fewer items, all that this touches included."""
+        known = len(self.places)
+        if item_count == known:
+            return self
+        places = self.places[:item_count]
+        places += range(self.finished_count, self.finished_count + item_count - known)
+        return self._replace(places=places, finished_count=places[-1] + 1)
 
     @property
     def saved_bytes(self) -> int:
@@ -109,7 +118,7 @@ def fold(
         writer.places,
         writer.texts,
         writer.count,
-        min(last + 2, len(items)) if last >= 0 or texts else 0,
+        last + 2 if last >= 0 or texts else 0,
     )
 
 

@@ -244,6 +244,8 @@ class FitCall:
                 and intake.known.markers == intake.markers
                 and holds_for(earlier, intake.same_count, numbers, records, count, current)
             ):
+                if earlier.fold is not None:
+                    earlier = earlier._replace(fold=earlier.fold.over(len(intake.items)))
                 return earlier, True
         body, items = intake.body, intake.items
         folded = fold(adapter, body, items, intake.parts, applied, intake.markers) if applied else None
