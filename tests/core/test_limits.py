@@ -22,12 +22,13 @@ BALANCED: dict[str, Any] = {
     "externalize_bytes": 32_768,
     "cuts_early": True,
     "early_bytes": 131_072,
-    "compact_target_bytes": 229_376,
+    "compact_target_bytes": 98_304,
     "compact_min_saving_bytes": 4_096,
     "summary_bytes": 6_000,
     "hard_bytes": None,
 }
 MINIMAL = BALANCED | {
+    "compact_target_bytes": 229_376,
     "target_bytes": 229_376,
     "min_saving_bytes": 4_096,
     "keep_unit_count": 3,
@@ -85,7 +86,7 @@ def test_resolve_of_soft_bytes_moves_what_is_a_share_of_it(soft: int) -> None:
     minimal = resolve(LimitsGiven(soft_bytes=soft, preset=Preset.MINIMAL), 2.0)
     assert (balanced.target_bytes, balanced.min_saving_bytes, balanced.early_bytes) == (soft * 3 // 8, soft // 8, soft // 2)
     assert (minimal.target_bytes, minimal.min_saving_bytes) == (soft * 7 // 8, soft // 64)
-    assert balanced.compact_target_bytes == minimal.compact_target_bytes == soft * 7 // 8
+    assert (balanced.compact_target_bytes, minimal.compact_target_bytes) == (soft * 3 // 8, soft * 7 // 8)
     assert (balanced.externalize_bytes, minimal.externalize_bytes) == (32_768, 51_200)
 
 
