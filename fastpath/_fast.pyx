@@ -12,7 +12,7 @@ from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_SET_ITEM
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy, memset
+from libc.string cimport memchr, memcmp, memcpy, memset
 
 from fastpath._core cimport (
     FP_BACKEND,
@@ -240,6 +240,25 @@ cdef class Scan:
             key = decode_string(self.body[row.key_start + 1 : row.key_end - 1])
             found.append(Member(key, row.key_start, row.start, row.end))
         return found
+
+    def member(self, bytes key not None):
+        """Value of the last root member with this key. See `_scan_py.Scan.member`."""
+        cdef fp_member *row
+        cdef int32_t index = self.rows.member_count - 1
+        cdef const uint8_t *data = data_of(self.body)
+        cdef const uint8_t *raw
+        cdef Py_ssize_t size = PyBytes_GET_SIZE(key), length
+        while index >= 0:
+            row = &self.rows.members[index]
+            raw = data + row.key_start + 1
+            length = row.key_end - row.key_start - 2
+            if memchr(raw, c"\\", length) != NULL:
+                if decode_string(<bytes>raw[:length]) == key:
+                    return self.body[row.start : row.end]
+            elif length == size and memcmp(raw, data_of(key), size) == 0:
+                return self.body[row.start : row.end]
+            index -= 1
+        return b""
 
     cdef list _spans(self, int root):
         cdef fp_member *row

@@ -55,6 +55,13 @@ class Scan:
         """Number of parts of all items."""
         return len(self._parts)
 
+    def member(self, key: bytes) -> bytes:
+        """Value of the last root member with this decoded key; empty when there is none."""
+        for member in reversed(self.members):
+            if member.key == key:
+                return self.body[member.start : member.end]
+        return b""
+
     def item(self, index: int) -> Item:
         """One item, from 0. Raises IndexError."""
         if not 0 <= index < len(self._items):

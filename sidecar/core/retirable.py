@@ -13,6 +13,8 @@ from sidecar.core.units import Unit
 
 __all__ = ["Sums", "add_up", "retirable"]
 
+USER = int(Role.USER)
+
 
 class Sums(NamedTuple):
     """At each index: of all units before it."""
@@ -61,15 +63,21 @@ def add_up(
         unit = units[index]
         if index and units[index - 1].reach > unit.first:
             return None
-        own = sum(_size(items[at], saved.get(at, 0)) for at in _members(unit, parts)) if unit.settled else 0
+        own = 0
+        for at in _members(unit, parts) if unit.settled else ():
+            own += _size(items[at], saved.get(at, 0))
         counts.append(counts[-1] + unit.settled)
         sizes.append(sizes[-1] + own)
     return Sums(counts, sizes)
 
 
 def _members(unit: Unit, parts: Sequence[Part]) -> set[int]:
-    return {*unit.turn, *(parts[index].item for call in unit.calls for index in call.results)}
+    members = set(unit.turn)
+    for call in unit.calls:
+        for index in call.results:
+            members.add(parts[index][2])
+    return members
 
 
 def _size(item: Item, saved_bytes: int) -> int:
-    return 0 if item.role == Role.USER else item.end - item.start - saved_bytes
+    return 0 if item[2] == USER else item.end - item.start - saved_bytes

@@ -13,7 +13,6 @@ shared, so nothing of them is changed: where a late result belongs to one of the
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -22,6 +21,14 @@ from fastpath import Item, Kind, Part, Role
 from sidecar.core.types import EffectState, ReceiptRecord
 
 __all__ = ["Call", "Grouped", "Unit", "build_units", "current_reasoning", "group_units", "mark_settled"]
+
+# A member of an IntEnum costs as much as the rest of a loop: plain numbers here.
+ASSISTANT = int(Role.ASSISTANT)
+CALL = int(Kind.CALL)
+REASONING = int(Kind.REASONING)
+RESULT = int(Kind.RESULT)
+SERVER_CALL = int(Kind.SERVER_CALL)
+SERVER_RESULT = int(Kind.SERVER_RESULT)
 
 
 class Call:
@@ -119,8 +126,8 @@ class _Open:
         """The call that a result answers, with its unit: of the newest turn first, unanswered first."""
         if self.unit is None:
             return None
-        server = part.kind == Kind.SERVER_RESULT
-        id = self.decode(part.id_start, part.id_end) if part.id_start >= 0 else b""
+        server = part[0] == SERVER_RESULT
+        id = self.decode(part[6], part[7]) if part[6] >= 0 else b""
         if not id:
             return self._by_order(part, server)
         call = _next(self.by_id.get((id, server)))
@@ -183,9 +190,16 @@ def group_units(
         since: 0, or an assistant item of this body and of that one that follows an item that is not the assistant's.
     """
     if earlier is not None and since > 0:
-        kept = earlier.units[: bisect_left(earlier.units, since, key=lambda unit: unit.first)]
+        count = len(earlier.units)
+        while count and earlier.units[count - 1].first >= since:
+            count -= 1  # a body most often goes on from its last unit
+        kept = earlier.units[:count]
         if not kept or kept[-1].reach <= since:
-            late = {key: before for key, calls in earlier.late.items() if (before := [c for c in calls if c[1].item < since])}
+            late: Waiting = {}
+            for key, calls in earlier.late.items():
+                before = [waiting for waiting in calls if waiting[1].item < since]
+                if before:
+                    late[key] = before
             try:
                 return _group(items, parts, since, kept, _Open(decode, since, late))
             except _AnsweredLateError:
@@ -200,7 +214,9 @@ def _group(items: Sequence[Item], parts: Sequence[Part], since: int, units: list
     answering = False  # the last item was part of the newest turn
     for at in range(since, len(items)):
         item = items[at]
-        if item.role == Role.ASSISTANT:
+        assistant = item[2] == ASSISTANT
+        first_part, part_count = item[4], item[5]
+        if assistant:
             if unit is None or not answering:
                 unit = Unit(at)
                 units.append(unit)
@@ -209,32 +225,33 @@ def _group(items: Sequence[Item], parts: Sequence[Part], since: int, units: list
                 unit.turn.append(at)
                 unit.end = at + 1
             answering = True
-        elif item.part_count == 0:
+        elif part_count == 0:
             answering = False
             continue
         else:
             answering = False
         call_index = 0
-        for index in range(item.first_part, item.first_part + item.part_count):
+        for index in range(first_part, first_part + part_count):
             part = parts[index]
-            kind = part.kind
-            if kind in (Kind.CALL, Kind.SERVER_CALL):
+            kind = part[0]
+            if kind in (CALL, SERVER_CALL):
                 if unit is None:
                     continue
-                id = waiting.decode(part.id_start, part.id_end) if part.id_start >= 0 else b""
-                call = Call(at, call_index, index, part, id, kind == Kind.SERVER_CALL)
+                id = waiting.decode(part[6], part[7]) if part[6] >= 0 else b""
+                call = Call(at, call_index, index, part, id, kind == SERVER_CALL)
                 unit.calls.append(call)
                 waiting.add(call)
                 call_index += 1
-            elif kind == Kind.REASONING:
-                if unit is not None and item.role == Role.ASSISTANT:
+            elif kind == REASONING:
+                if unit is not None and assistant:
                     unit.reasoning.append(index)
-            elif kind in (Kind.RESULT, Kind.SERVER_RESULT):
+            elif kind in (RESULT, SERVER_RESULT):
                 owner = waiting.owner(part)
                 if owner is not None:
                     found, call = owner
                     call.results.append(index)
-                    found.end = max(found.end, at + 1)
+                    if found.end <= at:
+                        found.end = at + 1
     reach = units[known - 1].reach if known else 0
     for unit in units[known:]:
         reach = unit.reach = max(reach, unit.end)
@@ -296,10 +313,10 @@ def _settled(
     receipts: Mapping[tuple[int, int], ReceiptRecord],
     closing_items: set[int],
 ) -> bool:
-    final = [index for index in call.results if parts[index].item not in closing_items]
+    final = [index for index in call.results if parts[index].item not in closing_items] if closing_items else call.results
     if not final:
         return False
-    receipt = receipts.get((numbers[call.item], call.call_index))
+    receipt = receipts.get((numbers[call.item], call.call_index)) if receipts else None
     if receipt is None or (not receipt.closing and receipt.state in (EffectState.SETTLED, EffectState.FAILED)):
         return True
     if receipt.closing or receipt.state in (EffectState.NOT_STARTED, EffectState.PENDING):

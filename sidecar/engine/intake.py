@@ -30,6 +30,7 @@ LARGE_BYTES = 16 * 1024
 """String values from this size on are stored once per session, by digest."""
 
 _LABEL = LABEL.encode()
+_MARKED = int(ItemFlag.MARKED)  # a member of a Flag is slow to ask
 
 
 class Intake(NamedTuple):
@@ -215,7 +216,7 @@ def _open(
 
 
 def _raw(scanned: Scan, adapter: Adapter, item: Item) -> bytes:
-    if item.flags & ItemFlag.MARKED:
+    if item.flags & _MARKED:
         return strip_markers(scanned.body, item.start, item.end, adapter.grammar)
     return scanned.body[item.start : item.end]
 

@@ -18,6 +18,8 @@ __all__ = ["ROW_BYTES", "Reading", "read_body", "turn_start"]
 ROW_BYTES = 400
 """Memory of one row of an item or part: its tuple of numbers (326 by tracemalloc, on a recorded body) and the scan's own."""
 
+_ASSISTANT = int(Role.ASSISTANT)  # a member of an IntEnum costs as much as the rest of a loop
+
 
 class Reading(NamedTuple):
     """One body. Nothing in it is mutated."""
@@ -53,8 +55,10 @@ def read_body(body: bytes, adapter: Adapter, earlier: Reading | None = None) -> 
         return Reading(scanned, items, parts, adapter.judge(scanned, (items, parts)), 0, 0)
     last = earlier.items[reused - 1]
     kept = last.first_part + last.part_count
-    items = earlier.items[:reused] + scanned.items(reused)
-    parts = earlier.parts[:kept] + scanned.parts(kept)
+    items = earlier.items[:reused]
+    items += scanned.items(reused)  # one copy, not two
+    parts = earlier.parts[:kept]
+    parts += scanned.parts(kept)
     since = turn_start(items, reused)
     return Reading(scanned, items, parts, adapter.judge(scanned, (items, parts), earlier.judged, since), reused, since)
 
@@ -62,7 +66,7 @@ def read_body(body: bytes, adapter: Adapter, earlier: Reading | None = None) -> 
 def turn_start(items: Sequence[Item], count: int) -> int:
     """Index of the last assistant item among the first `count` that follows an item that is not the assistant's; 0 for none."""
     at = count - 1
-    while at > 0 and not (items[at].role == Role.ASSISTANT != items[at - 1].role):
+    while at > 0 and not (items[at][2] == _ASSISTANT != items[at - 1][2]):
         at -= 1
     return max(at, 0)
 

@@ -17,7 +17,7 @@ from sidecar.core.errors import MalformedBodyError
 from sidecar.core.readback import READ_BACK_TOOL_DESCRIPTION, READ_BACK_TOOL_NAME, READ_BACK_TOOL_SCHEMA
 from sidecar.core.replies import ModelReply, Stop
 from sidecar.core.types import Format, ReductionKind, UsageFigures
-from sidecar.formats.anthropic_messages_rules import LOCAL_RULES, WHOLE_RULES
+from sidecar.formats.anthropic_messages_rules import LOCAL_RULES, WHOLE_RULES, is_usual
 from sidecar.formats.base import Adapter, ContentSpan, Judged, MediaPayload, ReadBackCall, Rows, Style
 from sidecar.formats.blocks import arguments_object, base64_source, block_with_marker, result_value, text_block
 from sidecar.formats.joining import begins_loop_soundly, content_span, last_marker, marked_block, text_item, wrap_string
@@ -169,7 +169,7 @@ class AnthropicMessages(Adapter):
 
     def judge(self, scan: Scan, rows: Rows | None = None, earlier: Judged | None = None, since: int = 0) -> Judged:
         """See Adapter."""
-        return judge(History(scan, rows, earlier, since), LOCAL_RULES, WHOLE_RULES, earlier)
+        return judge(History(scan, rows, earlier, since), LOCAL_RULES, WHOLE_RULES, earlier, is_usual)
 
     def sees_all(self, scan: Scan) -> bool:
         """False for a body that continues a conversation held by the server.

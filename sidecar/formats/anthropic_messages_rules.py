@@ -48,7 +48,7 @@ from sidecar.formats.rules import (
 )
 from sidecar.formats.values import string_at
 
-__all__ = ["LOCAL_RULES", "WHOLE_RULES"]
+__all__ = ["LOCAL_RULES", "WHOLE_RULES", "is_usual"]
 
 OBJECT = int(ValueType.OBJECT)
 
@@ -119,6 +119,26 @@ def _all_plain(history: History) -> bool:
         if parts[index] is not result:
             return False
     return True
+
+
+def is_usual(history: History) -> bool:
+    """Whether all that is new is of the usual kind, in which no local rule finds anything.
+
+    That is: calls and their results as they belong, an object in each call, something in each item.
+    """
+    since = history.since
+    if not since or not _all_plain(history):
+        return False  # a first item is looked at by itself
+    for item in history.items[since:]:
+        if not item[5] or item[2] == OTHER:
+            return False
+    for part in history.calls:
+        if part[12] != OBJECT:
+            return False
+    for part in history.server:
+        if part[2] >= since:
+            return False
+    return not any(text_is_blank(history.body, part) for part in history.texts)
 
 
 def _repeated_ids(history: History, calls: list[Part]) -> Iterator[Violation]:
@@ -234,6 +254,8 @@ def check_server_tools(history: History) -> Iterator[Violation]:
     client tools waits for their results. Source: https://github.com/anthropics/claude-code/issues/65726 ("must have a
     corresponding `server_tool_use` block before it"); platform.claude.com, "Stop reasons".
     """
+    if not history.server:
+        return
     waiting: dict[bytes, list[Part]] = {}
     for part in history.server:
         if part[0] == SERVER_CALL:

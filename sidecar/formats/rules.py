@@ -107,14 +107,13 @@ USER = int(Role.USER)
 class History:
     """A scanned body, with what several rules ask for. Parts that stand in other parts are in `parts` only."""
 
-    __slots__ = ("_spans", "asked", "body", "calls", "items", "parts", "results", "roles", "scan", "server", "since", "texts")
+    __slots__ = ("asked", "body", "calls", "items", "parts", "results", "roles", "scan", "server", "since", "texts")
 
     def __init__(self, scan: Scan, rows: Rows | None = None, earlier: Judged | None = None, since: int = 0) -> None:
         """See `Adapter.judge`. `rows` are not changed."""
         self.scan = scan
         self.body = scan.body
         self.items, self.parts = rows or (scan.items(), scan.parts())
-        self._spans: dict[bytes, tuple[int, int]] | None = None  # of root members
         self.since = since  # local rules look no further back
         self.calls: list[Part] = []  # these three of items from `since` on
         self.results: list[Part] = []
@@ -126,16 +125,22 @@ class History:
             self.roles = earlier.roles[:since]
             self.asked = earlier.asked[: bisect_left(earlier.asked, since)]
             self.server = [part for part in earlier.server if part[2] < since]
-        lists = {CALL: self.calls, RESULT: self.results, TEXT: self.texts, SERVER_CALL: self.server, SERVER_RESULT: self.server}
         first_part = self.items[since][4] if since else 0
         answered: set[int] = set()
         for part in self.parts[first_part:] if first_part else self.parts:
-            kind = part[0]
-            if kind in lists:
-                if part[3] < 0:
-                    lists[kind].append(part)
-                if kind == RESULT:
-                    answered.add(part[2])
+            kind, outermost = part[0], part[3] < 0
+            if kind == RESULT:
+                answered.add(part[2])
+                if outermost:
+                    self.results.append(part)
+            elif not outermost:
+                continue
+            elif kind == CALL:
+                self.calls.append(part)
+            elif kind == TEXT:
+                self.texts.append(part)
+            elif kind in (SERVER_CALL, SERVER_RESULT):
+                self.server.append(part)
         for index in range(since, len(self.items)):
             role = self.items[index][2]
             self.roles.append(role)
@@ -144,10 +149,7 @@ class History:
 
     def member(self, key: bytes) -> bytes:
         """Value of a root member, the last of that name; empty when there is none."""
-        if self._spans is None:
-            self._spans = {found.key: (found.start, found.end) for found in self.scan.members}
-        span = self._spans.get(key)
-        return b"" if span is None else self.body[span[0] : span[1]]
+        return self.scan.member(key)
 
     def indices(self) -> range:
         """Items that local rules judge."""
@@ -209,7 +211,13 @@ def check_turn(history: History, calls: Sequence[Part], results: Sequence[Part],
 Rule = Callable[[History], Iterator[Violation]]
 
 
-def judge(history: History, local: Sequence[Rule], whole: Sequence[Rule], earlier: Judged | None = None) -> Judged:
+def judge(
+    history: History,
+    local: Sequence[Rule],
+    whole: Sequence[Rule],
+    earlier: Judged | None = None,
+    usual: Callable[[History], bool] | None = None,
+) -> Judged:
     """Ask the local rules of what is new, the others of all.
 
     Args:
@@ -217,9 +225,10 @@ def judge(history: History, local: Sequence[Rule], whole: Sequence[Rule], earlie
         local: rules that look at items from `history.since` on.
         whole: rules that look at anything.
         earlier: as given to `history`.
+        usual: True only where no local rule can find anything; a quick look that most bodies pass.
     """
-    found = in_order(violation for rule in local for violation in rule(history))
-    if earlier is not None and history.since:
+    found = [] if usual is not None and usual(history) else in_order(violation for rule in local for violation in rule(history))
+    if earlier is not None and history.since and earlier.local:
         found = [violation for violation in earlier.local if violation.item_index < history.since] + found
     everywhere = [violation for rule in whole for violation in rule(history)]
     violations = in_order((*found, *everywhere)) if everywhere else found

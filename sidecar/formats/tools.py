@@ -24,10 +24,7 @@ class Present(NamedTuple):
 
 def last_member(scan: Scan, key: bytes) -> bytes:
     """Value of a root member, the last of that name; empty when there is none."""
-    for member in reversed(scan.members):
-        if member.key == key:
-            return scan.body[member.start : member.end]
-    return b""
+    return scan.member(key)
 
 
 def element_names(body: bytes, span: tuple[int, int], paths: tuple[tuple[bytes, ...], ...]) -> list[bytes]:
