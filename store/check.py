@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from functools import partial
 from hashlib import sha256
+from typing import Protocol
 from zlib import crc32
 
 import lmdb
@@ -22,7 +24,6 @@ from sidecar.core.types import ArtifactRecord, ItemMeta
 from store.attempts import read_plan
 from store.blobs import read_blob
 from store.codec import DamageError, NewerError
-from store.env import Env
 from store.journal import read_range
 from store.layout import DATA, INDEX, TOMB, Family, index_names, number_in, session_prefix
 from store.records import find_handle, read_head, stored_in
@@ -31,33 +32,63 @@ from store.structure import Structure, read_structure
 from store.totals import read_totals
 from store.walk import scan
 
-__all__ = ["check"]
+__all__ = ["Finding", "Progress", "Reads", "check"]
 
 Finding = Mapping[str, object]
+Progress = Callable[[int, int], None]
+"""Told of bytes done, of bytes there are."""
 
 
-def check(env: Env) -> Iterator[Finding]:
-    """All findings ("level", "what", "where"; levels are error and warning); at last one of level "info", with the counts."""
+class Reads(Protocol):
+    """What a check needs of an environment."""
+
+    def read(self, doing: str) -> AbstractContextManager[lmdb.Transaction[memoryview]]:
+        """A read transaction."""
+
+
+def check(env: Reads, progress: Progress | None = None) -> Iterator[Finding]:
+    """All findings ("level", "what", "where"); at last one of level "info", with the counts.
+
+    Levels: "error" (something is damaged or missing), "warning" (values that nothing can reach: they take room, and nothing is
+    lost by them), "info" (sessions that are being removed, whose values are out of reach already).
+
+    Args:
+        env: to read from.
+        progress: called now and then, and at the end with all done.
+    """
     counts: Counter[str] = Counter()
-    for finding in _check(env, counts):
+    for finding in _check(env, counts, progress or _nothing):
         counts[f"{finding['level']}_count"] += 1
         yield finding
     names = ("session", "item", "artifact", "large_value", "checkpoint", "attempt", "error", "warning")
     yield {"level": "info", "what": "count", "where": "", **{f"{name}_count": counts[f"{name}_count"] for name in names}}
 
 
-def _check(env: Env, counts: Counter[str]) -> Iterator[Finding]:
+def _check(env: Reads, counts: Counter[str], progress: Progress) -> Iterator[Finding]:
     try:
         with env.read("read the index") as txn:
             names = [(name, number_in(bytes(value))) for name, value in scan(txn, INDEX)]
             findings = list(_whole(txn, names))
+            sizes = [_stored(txn, handle) for _, handle in names]
     except TrimtabError as err:
         yield _finding("error", f"the index cannot be read: {err.message}", "index")
         return
     yield from findings
-    for name, handle in names:
+    done, total = 0, sum(sizes)
+    progress(done, total)
+    for (name, handle), size in zip(names, sizes, strict=True):
         counts["session_count"] += 1
-        yield from _session(env, name, handle, counts)
+        yield from _session(env, name, handle, counts, partial(_part, progress, done, size, total))
+        done += size
+    progress(total, total)
+
+
+def _stored(txn: lmdb.Transaction[memoryview], handle: int) -> int:
+    """Bytes of a session as its head has them; 0 where that cannot be read."""
+    try:
+        return stored_in(read_head(txn, handle))
+    except (DamageError, NewerError):
+        return 0
 
 
 def _whole(txn: lmdb.Transaction[memoryview], names: list[tuple[bytes, int]]) -> Iterator[Finding]:
@@ -78,7 +109,10 @@ def _whole(txn: lmdb.Transaction[memoryview], names: list[tuple[bytes, int]]) ->
             yield _finding("error", f"sessions take {used} bytes, {totals.used_bytes} are counted", "totals")
         if totals.session_count != len(names):
             yield _finding("error", f"there are {len(names)} sessions, {totals.session_count} are counted", "totals")
-    known = {handle for _, handle in names} | {number_in(key) for key, _ in scan(txn, TOMB)}
+    doomed = [number_in(key) for key, _ in scan(txn, TOMB)]
+    for handle in doomed:
+        yield _finding("info", "a session is being removed: its values are out of reach", f"handle {handle}")
+    known = {handle for _, handle in names} | set(doomed)
     with txn.cursor() as cursor:
         found = cursor.set_range(DATA)
         while found and bytes(cursor.key()[:1]) == DATA:
@@ -88,7 +122,7 @@ def _whole(txn: lmdb.Transaction[memoryview], names: list[tuple[bytes, int]]) ->
             found = cursor.set_range(session_prefix(handle + 1))
 
 
-def _session(env: Env, name: bytes, handle: int, counts: Counter[str]) -> Iterator[Finding]:
+def _session(env: Reads, name: bytes, handle: int, counts: Counter[str], progress: Callable[[float], None]) -> Iterator[Finding]:
     """One session."""
     scope, session_id = index_names(name)
     place = f"session {scope!r} {session_id!r}"
@@ -107,7 +141,10 @@ def _session(env: Env, name: bytes, handle: int, counts: Counter[str]) -> Iterat
     counts["large_value_count"] += len(structure.large)
     counts["checkpoint_count"] += len(structure.checkpoints)
     counts["attempt_count"] += len(structure.attempts)
-    for where, proof in _proofs(handle, structure):
+    proofs = list(_proofs(handle, structure))
+    for place_in, (where, proof) in enumerate(proofs):
+        if place_in % 16 == 0:
+            progress(place_in / len(proofs))
         try:
             with env.read("prove") as txn:
                 if find_handle(txn, name) != handle:
@@ -159,6 +196,15 @@ def _prove_envelope(handle: int, txn: lmdb.Transaction[memoryview]) -> None:
     envelope = read_envelope(txn, handle)
     if envelope is not None and envelope_digest(envelope) != read_head(txn, handle).envelope_digest:
         raise DamageError("the envelope does not have the digest that was noted with it")
+
+
+def _part(progress: Progress, done: int, size: int, total: int, share: float) -> None:
+    """Tell of a share of one session."""
+    progress(done + int(share * size), total)
+
+
+def _nothing(_done: int, _total: int) -> None:
+    """Tell nobody."""
 
 
 def _finding(level: str, what: str, where: str) -> Finding:

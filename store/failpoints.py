@@ -3,7 +3,8 @@
     TRIMTAB_FAILPOINTS="before_commit=kill@3,after_commit=error:ENOSPC"
 
 kills the process at the third pass of the first place, and raises OSError at every pass of the second. `@n` means the n-th pass
-only. Places: before_commit, after_commit (durable, but no one was told yet), before_purge, close.
+only. Places: before_commit, after_commit (durable, but no one was told yet), before_purge, close, backup_write (each piece of a
+copy), backup_rename (the copy is proven, and has no name yet).
 """
 
 from __future__ import annotations

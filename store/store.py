@@ -13,7 +13,9 @@ from sidecar.core.types import ArtifactRecord, ArtifactSource, Envelope, Session
 from sidecar.ports import Batch, Clock, SessionImage, SessionSummary, StoreStats
 from store import codec, sessions
 from store.attempts import attempt_name, read_plan
-from store.check import check
+from store.backup import Backup, backup
+from store.backup import Progress as BackupProgress
+from store.check import Progress, check
 from store.codec import unseal
 from store.env import DEFAULT_MAP_BYTES, Env, is_at
 from store.journal import read_range
@@ -174,9 +176,16 @@ class LmdbStore:
             totals = read_totals(txn)
         return StoreStats(totals.used_bytes, self._quota_bytes, totals.session_count, self.map_bytes)
 
-    def check(self) -> Iterator[Mapping[str, object]]:
-        """Walk everything and prove every digest."""
-        return check(self._env)
+    def check(self, progress: Progress | None = None) -> Iterator[Mapping[str, object]]:
+        """Walk everything and prove every digest; see `store.check.check`."""
+        return check(self._env, progress)
+
+    def backup(self, path: str | os.PathLike[str], progress: BackupProgress | None = None) -> Backup:
+        """Copy the store as it is now into an empty folder, while reads and writes go on; see `store.backup.backup`.
+
+        The copy has all that was acknowledged before this was called. `close` ends a copy that runs.
+        """
+        return backup(self._env, path, progress)
 
     def close(self) -> None:
         """Write what is queued, flush, and let go of the folder."""

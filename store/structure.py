@@ -74,6 +74,10 @@ class Structure:
         """Note a finding."""
         self.findings.append(("error", what, where))
 
+    def warning(self, what: str, where: str) -> None:
+        """Note something that is out of reach."""
+        self.findings.append(("warning", what, where))
+
 
 def read_structure(txn: lmdb.Transaction[memoryview], name: bytes, handle: int) -> Structure:
     """Read all of a session but its large values and the parts of its envelope, and compare. Raises lmdb.Error only."""
@@ -171,7 +175,7 @@ def _compare_blobs(found: Structure, family: Family, wanted: dict[bytes, int]) -
     for digest in wanted.keys() - well.keys():
         found.error("a value that is referred to is missing, or a piece of it", f"{family.name.lower()} {digest.hex()[:16]}")
     for digest in there.keys() - wanted.keys():
-        found.findings.append(("warning", "a value that nothing refers to", f"{family.name.lower()} {digest.hex()[:16]}"))
+        found.warning("a value that nothing refers to", f"{family.name.lower()} {digest.hex()[:16]}")
     return well
 
 
@@ -244,6 +248,10 @@ def _compare_references(found: Structure, count: int) -> None:
     for record in found.artifacts:
         if not 0 <= record.start <= record.end <= found.sizes.get(record.number, -1):
             found.error("an artifact's span is outside its item", f"artifact {record.artifact_id}")
+    placed = {one.artifact_id for one in found.sources}
+    for record in found.artifacts:
+        if record.artifact_id not in placed:
+            found.warning("an artifact that no place names", f"artifact {record.artifact_id}")
     _all(found, "offload", found.offloads, lambda one: one.number < count and (not one.artifact_id or one.artifact_id in ids))
     _all(found, "artifact source", found.sources, lambda one: one.number < count and one.artifact_id in ids)
     records = Counter(offload.number for offload in found.offloads)

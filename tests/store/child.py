@@ -16,7 +16,7 @@ from sidecar.core.compaction import AttemptState
 from sidecar.core.errors import TrimtabError
 from sidecar.core.types import Anchors, SessionKey
 from sidecar.ports import Batch
-from store import LmdbStore
+from store import LmdbStore, backup_folder
 from tests.store import build
 
 BATCH_ITEMS = 3
@@ -152,6 +152,18 @@ def run_purge(folder: str, _seed: str) -> None:
     threading.Event().wait(30)
 
 
+def run_backup(folder: str, seed: str) -> None:
+    """Copy a folder to one beside it, under a bound on the size of files. Prints how it ended, and what is there."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(seed), resource.RLIM_INFINITY))
+    target = Path(folder + "-copy")
+    try:
+        backup_folder(folder, target)
+        print("copied")
+    except TrimtabError as err:
+        print(err.reason)
+    print(sorted(place.name for place in target.glob("*")))
+
+
 def run_steps(folder: str, _seed: str) -> None:
     """Write steps of one session, one after another, until killed."""
     store = LmdbStore(folder, quota_bytes=0)
@@ -167,6 +179,7 @@ MODES: dict[str, Callable[[str, str], None]] = {
     "purge": run_purge,
     "space": run_space,
     "steps": run_steps,
+    "backup": run_backup,
 }
 
 if __name__ == "__main__":

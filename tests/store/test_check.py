@@ -15,7 +15,11 @@ from sidecar.core.artifacts import build_artifact
 from sidecar.core.errors import CorruptedError, StoreFailedError, TrimtabError
 from sidecar.core.types import CallKey, EffectState, Encoding, PinKey, ReceiptRecord, SentForm, SessionKey
 from store import LmdbStore, codec
+from store.check import check
+from store.guest import Guest
 from store.layout import INDEX, KEY_TOTALS, SEAL_BYTES, Family, blob_key, data_key
+from store.records import name_key
+from store.sessions import remove_session
 from tests.store import build
 from tests.store.build import KEY
 
@@ -228,6 +232,7 @@ def test_check_artifact_of_each_encoding_is_proved(tmp_path: Path, encoding: Enc
     batch = build.plain(KEY, 0, [raw])
     batch.items = [build.item(0, raw, large=[(start, end)])]
     batch.artifacts = [build.msgspec_replace(record, size_bytes=record.size_bytes + 1) if spoil else record]
+    batch.sources = [build.source(record.artifact_id, 0)]
     store = LmdbStore(tmp_path, quota_bytes=0)
     store.submit(batch).result(10)
     levels = [finding["level"] for finding in store.check()]
@@ -355,3 +360,33 @@ def test_check_index_that_points_nowhere_is_found(folder: Path) -> None:
     found = errors(folder)
     assert any("session 's' 'x'" in line for line in found)
     assert any("3 sessions, 2 are counted" in line for line in found)
+
+
+def test_check_lists_what_is_out_of_reach_and_it_is_no_error(folder: Path) -> None:
+    """Ensure that an artifact that no place names, and a session that is on its way out, are told apart from damage."""
+    raw = build.raw_item("z" * 20_000)
+    store = LmdbStore(folder, quota_bytes=0)
+    batch = build.plain(SessionKey("team", "run-3"), 0, [raw])
+    batch.artifacts = [build.artifact(0, raw)]
+    store.submit(batch).result(10)
+    store.close()
+    with lmdb.open(str(folder), map_size=1 << 30) as env, env.begin(write=True, buffers=True) as txn:
+        remove_session(txn, name_key(OTHER.scope, OTHER.session_id))
+    with Guest(folder / "data.mdb") as guest:
+        *findings, count = check(guest)
+    assert [(one["level"], one["what"]) for one in findings] == [
+        ("info", "a session is being removed: its values are out of reach"),
+        ("warning", "an artifact that no place names"),
+    ]
+    assert (count["error_count"], count["warning_count"]) == (0, 1)
+
+
+def test_check_tells_its_progress_in_order_to_the_end(folder: Path) -> None:
+    told: list[tuple[int, int]] = []
+    store = LmdbStore(folder, quota_bytes=0)
+    assert [finding["what"] for finding in store.check(lambda done, total: told.append((done, total)))] == ["count"]
+    assert told == sorted(told)
+    assert len({total for _, total in told}) == 1
+    assert told[0][0] == 0
+    assert told[-1] == (store.stats().used_bytes,) * 2
+    store.close()
