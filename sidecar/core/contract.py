@@ -144,7 +144,7 @@ def check_finished(
         wrong = broken_fold(before, after, folded, [each.edit for each in placed if each.kind is not ReductionKind.CHECKPOINT])
         if wrong:
             raise _broken(wrong)
-    lost = before.marker_count - after.marker_count
+    lost = before.marker_count + (0 if folded is None else folded.marker_count) - after.marker_count
     if lost < 0 or (folded is None and lost > 0 and lost > _joined_markers(before, placed)):
         raise _broken("a cache marker was added or lost")
 

@@ -34,6 +34,7 @@ class Fold(NamedTuple):
     texts: list[bytes]  # JSON strings of the texts that were put in, in order of place
     finished_count: int  # items of the finished body
     item_count: int  # leading items of the body that any of this touches, the one behind it included
+    marker_count: int  # cache markers that summaries had in the body as it came: no raw item has them
 
     def over(self, item_count: int) -> Fold:
         """The same on a body with more or fewer items, all that this touches included."""
@@ -119,6 +120,7 @@ def fold(
         writer.texts,
         writer.count,
         last + 2 if last >= 0 or texts else 0,
+        sum(1 for each in applied if markers.get(each.record.checkpoint_id)),
     )
 
 
