@@ -6,6 +6,8 @@
     body = t.fit("run-1", body)             # before each model call: send what it gives
     body = t.prepare("run-1", body, boundary="step 7")   # instead, where a stage ended: it may compact
     result = t.resolve("run-1", tool_use)   # for each call of the model: its result, or None when the tool is yours
+    t.record("run-1", "call-7", [...], receipts=[trimtab.receipt("call-7", "pending")])  # before a tool runs, and after
+    known = t.recover("run-1", include_body=True)  # after a crash
 
 The generated messages and stubs are in `trimtab.v1`.
 """
@@ -47,6 +49,7 @@ from trimtab.errors import (
     error_from_rpc,
 )
 from trimtab.prepare import PrepareOptions, SummaryNotMade
+from trimtab.recording import RecordOptions, receipt
 from trimtab.settings import CallOptions, Limits
 
 __all__ = [
@@ -73,6 +76,7 @@ __all__ = [
     "PrepareOptions",
     "RangeInvalidError",
     "ReadBackRequiredError",
+    "RecordOptions",
     "RequestIdReusedError",
     "RevisionConflictError",
     "SessionNotFoundError",
@@ -88,4 +92,5 @@ __all__ = [
     "connect",
     "connect_async",
     "error_from_rpc",
+    "receipt",
 ]

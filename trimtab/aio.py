@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Self, Unpack, overload
 
@@ -16,6 +16,7 @@ from trimtab.errors import TrimtabError, error_from_rpc
 from trimtab.fail_open import FailOpen
 from trimtab.payload import fitted_body, resolved_result, to_bytes, to_dict
 from trimtab.prepare import Call, PrepareOptions, Step, awaited, drive_async, prepare_steps
+from trimtab.recording import RecordOptions, record_request, recover_request
 from trimtab.settings import CallOptions, Limits, Settings, make_settings
 from trimtab.stubs import DEFAULT_MAX_MESSAGE_BYTES, Stubs, channel_options
 from trimtab.v1 import common_pb2, context_pb2, session_pb2
@@ -209,6 +210,39 @@ class AsyncTrimtab:
         """As `Trimtab.rollback`."""
         request = rollback_request(self._settings, session_id, request_id, checkpoint_id, expected_revision)
         answer: session_pb2.RollbackResponse = await _answer(self.sessions.Rollback, request, self._settings.timeout)
+        return answer
+
+    async def record(
+        self,
+        session_id: str,
+        request_id: str,
+        items: bytes | Iterable[object] = (),
+        **options: Unpack[RecordOptions],
+    ) -> context_pb2.RecordResponse:
+        """As `Trimtab.record`."""
+        request = record_request(self._settings, session_id, request_id, items, options)
+        answer: context_pb2.RecordResponse = await _answer(self.context.Record, request, self._settings.call_timeout(options))
+        return answer
+
+    async def recover(
+        self,
+        session_id: str,
+        *,
+        include_body: bool = False,
+        close_interrupted: bool = False,
+        request_id: str = "",
+        expected_revision: int | None = None,
+    ) -> context_pb2.RecoverResponse:
+        """As `Trimtab.recover`."""
+        request = recover_request(
+            self._settings,
+            session_id,
+            close_interrupted=close_interrupted,
+            request_id=request_id,
+            include_body=include_body,
+            expected_revision=expected_revision,
+        )
+        answer: context_pb2.RecoverResponse = await _answer(self.context.Recover, request, self._settings.timeout)
         return answer
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Self, Unpack, overload
 
@@ -16,6 +16,7 @@ from trimtab.errors import TrimtabError, error_from_rpc
 from trimtab.fail_open import FailOpen
 from trimtab.payload import fitted_body, resolved_result, to_bytes, to_dict
 from trimtab.prepare import Call, PrepareOptions, Step, drive, prepare_steps
+from trimtab.recording import RecordOptions, record_request, recover_request
 from trimtab.settings import CallOptions, Limits, Settings, make_settings
 from trimtab.stubs import DEFAULT_MAX_MESSAGE_BYTES, Stubs, channel_options
 from trimtab.v1 import common_pb2, context_pb2, session_pb2
@@ -288,6 +289,62 @@ class Trimtab:
         """Take a checkpoint and all later ones back; the raw items stand in their place again, from the next `fit` on."""
         request = rollback_request(self._settings, session_id, request_id, checkpoint_id, expected_revision)
         answer: session_pb2.RollbackResponse = _answer(self.sessions.Rollback, request, self._settings.timeout)
+        return answer
+
+    def record(
+        self,
+        session_id: str,
+        request_id: str,
+        items: bytes | Iterable[object] = (),
+        **options: Unpack[RecordOptions],
+    ) -> context_pb2.RecordResponse:
+        """Keep what happens between two model calls: durable when it returns. Never fails open.
+
+        Record the model's calls as pending before they run, and their results after: what a crash leaves can then be told
+        apart. The next `fit` sends the same items again, and they are not stored twice.
+
+        Args:
+            session_id: names the agent's run; made when there is none.
+            request_id: what makes a repeat answer as the first call did; best made from call ids.
+            items: new items as they will stand in the next body: a list, or the bytes of a JSON array.
+            **options: see RecordOptions; `trimtab.receipt` makes a receipt.
+        """
+        request = record_request(self._settings, session_id, request_id, items, options)
+        answer: context_pb2.RecordResponse = _answer(self.context.Record, request, self._settings.call_timeout(options))
+        return answer
+
+    def recover(
+        self,
+        session_id: str,
+        *,
+        include_body: bool = False,
+        close_interrupted: bool = False,
+        request_id: str = "",
+        expected_revision: int | None = None,
+    ) -> context_pb2.RecoverResponse:
+        """Tell what is durably known of a session: open calls with their receipts, anchors, checkpoints, the body to send.
+
+        Args:
+            session_id: names the agent's run.
+            include_body: give the body as it would be sent now, bytes.
+            close_interrupted: give calls that died with the process an honest result, so that the history is valid again. What
+                waits for a person or a long job stays open.
+            request_id: with close_interrupted: what makes a repeat answer as the first call did.
+            expected_revision: with close_interrupted: refuse when another process is at work on the session.
+
+        Raises:
+            SessionNotFoundError: there is no such session.
+            NoBodyError: `include_body`, and no `fit` ever told one.
+        """
+        request = recover_request(
+            self._settings,
+            session_id,
+            close_interrupted=close_interrupted,
+            request_id=request_id,
+            include_body=include_body,
+            expected_revision=expected_revision,
+        )
+        answer: context_pb2.RecoverResponse = _answer(self.context.Recover, request, self._settings.timeout)
         return answer
 
     @property

@@ -19,6 +19,8 @@ _COMMANDS = {
     "compact": "sidecar.cli.compact:compact",
     "checkpoints": "sidecar.cli.checkpoints:checkpoints",
     "rollback": "sidecar.cli.rollback:rollback",
+    "recover": "sidecar.cli.recover:recover",
+    "record": "sidecar.cli.record:record",
     "replay": "sidecar.cli.replay:replay",
     "read": "sidecar.cli.read:read",
     "search": "sidecar.cli.search:search",

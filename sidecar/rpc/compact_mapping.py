@@ -38,6 +38,7 @@ __all__ = [
     "decode_compact",
     "decode_finish",
     "decode_rollback",
+    "encode_attempt",
     "encode_checkpoint",
     "encode_compact",
 ]
@@ -121,7 +122,7 @@ def encode_compact(result: CompactResult) -> context_pb2.CompactResponse:
         detail=encode_text(result.detail, DETAIL_BYTES),
         summary_request=result.summary_request,
         checkpoint=None if result.checkpoint is None else encode_checkpoint(result.checkpoint),
-        attempt=None if result.attempt is None else _encode_attempt(result.attempt),
+        attempt=None if result.attempt is None else encode_attempt(result.attempt),
         before=None if result.before is None else encode_pressure(result.before),
         after=None if result.after is None else encode_pressure(result.after),
         body=result.body,
@@ -155,7 +156,8 @@ def encode_checkpoint(view: CheckpointView) -> common_pb2.Checkpoint:
     )
 
 
-def _encode_attempt(view: AttemptView) -> context_pb2.Attempt:
+def encode_attempt(view: AttemptView) -> context_pb2.Attempt:
+    """An attempt, its detail cut to 1 KiB."""
     return context_pb2.Attempt(
         attempt_id=view.attempt_id,
         state=int(view.state),  # type: ignore[arg-type]

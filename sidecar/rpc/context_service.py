@@ -1,4 +1,4 @@
-"""ContextService: all that an agent's loop needs. Calls that are not here answer UNIMPLEMENTED."""
+"""ContextService: all that an agent's loop needs."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from sidecar.engine.artifacts import ArtifactReader
 from sidecar.engine.compact_messages import CompactInput, CompactResult, FinishInput
 from sidecar.engine.messages import FitInput, FitResult
 from sidecar.engine.readback import resolve_call
+from sidecar.engine.record_messages import RecordInput, RecordResult, RecoverInput, RecoverResult
 from sidecar.formats import adapter
 from sidecar.ports import Store
 from sidecar.rpc.compact_mapping import decode_compact, decode_finish, encode_compact
 from sidecar.rpc.fit_wire import read_fit, write_fit
 from sidecar.rpc.interceptor import may_wait, on_wire
 from sidecar.rpc.mapping import decode_format, decode_session, require
+from sidecar.rpc.record_mapping import decode_record, decode_recover, encode_record, encode_recover
 from trimtab.v1 import context_pb2, context_pb2_grpc
 
 __all__ = ["ContextEngine", "ContextServicer"]
@@ -39,6 +41,12 @@ class ContextEngine(Protocol):
 
     def finish_compact(self, given: FinishInput, /) -> CompactResult:
         """End an attempt that was handed to the caller."""
+
+    def record(self, given: RecordInput, /) -> RecordResult:
+        """Keep items, receipts and anchors between two model calls."""
+
+    def recover(self, given: RecoverInput, /) -> RecoverResult:
+        """Tell what is durably known of a session."""
 
 
 class ContextServicer(context_pb2_grpc.ContextServiceServicer):
@@ -75,6 +83,14 @@ class ContextServicer(context_pb2_grpc.ContextServiceServicer):
     ) -> context_pb2.FinishCompactResponse:
         """Tell how the caller's own model request went."""
         return context_pb2.FinishCompactResponse(compact=encode_compact(self._engine.finish_compact(decode_finish(request))))
+
+    def Record(self, request: context_pb2.RecordRequest, context: grpc.ServicerContext) -> context_pb2.RecordResponse:
+        """Add items, receipts and anchors between two model calls; durable when it returns."""
+        return encode_record(self._engine.record(decode_record(request)))
+
+    def Recover(self, request: context_pb2.RecoverRequest, context: grpc.ServicerContext) -> context_pb2.RecoverResponse:
+        """Tell what is durably known of a session; on request, close what died with the agent's process."""
+        return encode_recover(self._engine.recover(decode_recover(request)))
 
     def GetReadBackTool(
         self, request: context_pb2.GetReadBackToolRequest, context: grpc.ServicerContext

@@ -24,7 +24,8 @@ from sidecar.engine.compact_messages import (
 )
 from sidecar.engine.config import EngineConfig
 from sidecar.engine.events import Events
-from sidecar.engine.messages import FitInput, FitResult, Note, Pressure
+from sidecar.engine.messages import AnchorsGiven, FitInput, FitResult, Note, Pressure
+from sidecar.engine.record_messages import RecordInput, RecordResult, RecoverInput, RecoverResult
 from sidecar.rpc.context_service import ContextServicer
 from sidecar.rpc.server import Server, ServerOptions
 from sidecar.rpc.session_service import SessionServicer
@@ -87,7 +88,8 @@ class FakeEngine:
         self.config = EngineConfig()
         self.events = Events()
         self.model = None
-        self.asked: list[CompactInput | FinishInput | RollbackInput] = []
+        self.asked: list[CompactInput | FinishInput | RollbackInput | RecordInput | RecoverInput] = []
+        self.known = RecoverResult(Format.OPENAI_CHAT, 0, 0, b"", AnchorsGiven())
         self.result = full_result()
         self.views: list[CheckpointView] = []
         self.error: Exception | None = None
@@ -115,6 +117,14 @@ class FakeEngine:
     def checkpoints(self, key: SessionKey, /) -> list[CheckpointView]:
         return self.views
 
+    def record(self, given: RecordInput, /) -> RecordResult:
+        self._answer(given)
+        return RecordResult(7, 3, b"\xff")
+
+    def recover(self, given: RecoverInput, /) -> RecoverResult:
+        self._answer(given)
+        return self.known
+
     def settle(self, key: SessionKey | None = None, /) -> None:
         return
 
@@ -124,7 +134,7 @@ class FakeEngine:
     def delete(self, key: SessionKey, /) -> bool:
         return False
 
-    def _answer(self, given: CompactInput | FinishInput | RollbackInput) -> CompactResult:
+    def _answer(self, given: CompactInput | FinishInput | RollbackInput | RecordInput | RecoverInput) -> CompactResult:
         self.asked.append(given)
         if self.error is not None:
             raise self.error

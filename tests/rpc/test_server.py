@@ -121,17 +121,6 @@ def test_resolve_call_takes_the_dialect_of_the_session_unless_told(app: App) -> 
     assert [answer.result for answer in (response, other)] == [b"", b""]
 
 
-@pytest.mark.parametrize("method", ["Recover", "Record"])
-def test_calls_that_are_to_come_answer_unimplemented_and_log_nothing(
-    app: App, method: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    request = getattr(context_pb2, f"{method}Request")()
-    with caplog.at_level(logging.WARNING), open_stubs(app.address) as stubs, pytest.raises(grpc.RpcError) as caught:
-        getattr(stubs.context, method)(request)
-    assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
-    assert caplog.records == []
-
-
 def test_fit_exception_that_is_not_ours_goes_out_as_internal_without_its_text(
     app: App, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
