@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from fastpath import Scan, Sizes
 from sidecar.core.projection import Totals
@@ -41,8 +41,10 @@ def applied_reduction(applied: Applied, refs: Refs) -> Reduction:
     return Reduction(record.kind, applied.item, call, record.artifact_id, "", saved)
 
 
-def shown_totals(old: Totals, new: Iterable[Reduction]) -> tuple[ReductionTotal, ...]:
+def shown_totals(old: Totals, new: Sequence[Reduction]) -> tuple[ReductionTotal, ...]:
     """By kind: what records of old save, and what reductions of this call add."""
+    if not old and not new:
+        return ()
     sums = dict(old)
     for reduction in new:
         count, saved = sums.get(reduction.kind, (0, 0))
@@ -68,7 +70,8 @@ def view_of(record: ArtifactRecord, source: ArtifactSource, call: CallRef | None
 
 def same_envelope(one: Scan, other: Scan) -> bool:
     """Outside of the history the two bodies are byte-equal."""
-    return (
-        one.body[: one.history[0]] == other.body[: other.history[0]]
-        and one.body[one.history[1] :] == other.body[other.history[1] :]
-    )
+    (start, end), (other_start, other_end) = one.history, other.history
+    if start != other_start or len(one.body) - end != len(other.body) - other_end:
+        return False
+    view = memoryview(one.body)  # tools can be large: compared in place
+    return other.body.startswith(view[:start]) and other.body.endswith(view[end:])

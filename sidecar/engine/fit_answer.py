@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["answer"]
 
+_TOKENS_UNKNOWN = Note("TOKENS_UNKNOWN", "no usage was told: byte limits act, and limits in tokens by an estimate that errs high")
+
 
 def answer(
     call: FitCall,
@@ -87,12 +89,11 @@ def answer(
     blocked = blockers(view, plan) if outcome in (FitOutcome.OVER, FitOutcome.CANNOT_FIT) else []
     alignment = intake.alignment
     arrived = intake.arrived.scan
-    tokens = _tokens(call, len(given.body), arrived), _tokens(call, len(body), after)
+    came = pressure(arrived.sizes, *_tokens(call, len(given.body), arrived))
+    goes = came if after is arrived else pressure(after.sizes, *_tokens(call, len(body), after))
     notes = list(call.notes)
-    if tokens[1][1] is not TokenBasis.CALIBRATED:
-        notes.append(
-            Note("TOKENS_UNKNOWN", "no usage was told: byte limits act, and limits in tokens by an estimate that errs high")
-        )
+    if goes.token_basis is not TokenBasis.CALIBRATED:
+        notes.append(_TOKENS_UNKNOWN)
     if (plan.cuts or (placed and not call.session.exists)) and call.adapter.binds_reasoning(after, placed[0].edit.start):
         notes.append(
             Note(
@@ -104,8 +105,8 @@ def answer(
     return FitResult(
         outcome=outcome,
         body=b"" if given.dry_run or not changed else body,
-        before=pressure(arrived.sizes, *tokens[0]),
-        after=pressure(after.sizes, *tokens[1]),
+        before=came,
+        after=goes,
         reductions=tuple(reduction for _, reduction in sorted(listed, key=lambda pair: pair[0])),
         totals=shown_totals(totals, [reduction for _, reduction in new]),
         artifacts=tuple(views),
