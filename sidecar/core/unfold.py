@@ -173,9 +173,10 @@ class _Opener:
 
     def open(self, hits: Sequence[_Hit]) -> Edit | None:
         """The edit that unfolds these summaries; None when one does not stand in its place."""
-        tokens = self._tokens(hits)
-        if tokens is None:
+        found = self._tokens(hits)
+        if found is None:
             return None
+        tokens, low, high = found
         first_hit = next(at for at, token in enumerate(tokens) if token.hit is not None)
         at = self._atom_of(tokens[first_hit].hit)
         for token in reversed(tokens[:first_hit]):
@@ -200,14 +201,33 @@ class _Opener:
                 count, piece = taken
                 at += count
                 pieces.append(piece)
+        # What became one item with the first or the last of these stands around them.
+        while start > 0 and low > 0 and self._is_one(start - 1, start):
+            taken = self._kept(_Token(self._known.branch[low - 1]), start, backwards=True)
+            if taken is None:
+                break
+            start, low = start - taken[0], low - 1
+            pieces.insert(0, taken[1])
+        while at < len(self._atoms) and high < len(self._known.branch) and self._is_one(at - 1, at):
+            taken = self._kept(_Token(self._known.branch[high]), at)
+            if taken is None:
+                break
+            at, high = at + taken[0], high + 1
+            pieces.append(taken[1])
         first, last = self._atoms[start], self._atoms[at - 1]
         before = self._leftover(first.item, 0, first.element)
         after = self._leftover(last.item, last.element + 1, None) if last.element >= 0 else b""
         data = b",".join(([before] if before else []) + pieces + ([after] if after else []))
         return Edit(self._items[first.item].start, self._items[last.item].end, data)
 
-    def _tokens(self, hits: Sequence[_Hit]) -> list[_Token] | None:
-        """What stands on the branch from the first item of these ranges to the last. None when something is not on it."""
+    def _is_one(self, at: int, other: int) -> bool:
+        return self._atoms[at].item == self._atoms[other].item
+
+    def _tokens(self, hits: Sequence[_Hit]) -> tuple[list[_Token], int, int] | None:
+        """What stands on the branch from the first item of these ranges to the last, with that part of the branch.
+
+        None when something is not on it.
+        """
         gone: set[int] = set()
         trims: dict[int, tuple[int, ...]] = {}
         behind: dict[int, list[_Token]] = {}
@@ -226,10 +246,11 @@ class _Opener:
         if not places or min(places) < 0:
             return None
         tokens = list(behind.get(-1, ()))
-        for number in self._known.branch[0 if tokens else min(places) : max(places) + 1]:
+        low, high = 0 if tokens else min(places), max(places) + 1
+        for number in self._known.branch[low:high]:
             tokens.append(_Token(number, trims.get(number, ()), number in gone))
             tokens += behind.get(number, ())
-        return tokens
+        return tokens, low, high
 
     def _atom_of(self, hit: _Hit | None) -> int:
         assert hit is not None
@@ -249,45 +270,58 @@ class _Opener:
         return 1 if span is None else len(span.elements) - len(token.trimmed)
 
     def _raw_span(self, number: int) -> ContentSpan | None:
-        if not self._adapter.merges_users:
+        role = self._known.role(number)
+        if not self._adapter.merges_users or role != Role.USER:
             return None
         raw = self._known.raw(number)
-        scanned = Item(0, len(raw), self._known.role(number), 0, 0, 0, 0, 0, 0, 0)
+        scanned = Item(0, len(raw), role, 0, 0, 0, 0, 0, 0, 0)
         return self._span(raw, scanned)
 
-    def _kept(self, token: _Token, at: int) -> tuple[int, bytes] | None:
-        """An item that stayed, as it stands at an atom, with what was trimmed from it put back; and how many atoms it is."""
+    def _kept(self, token: _Token, at: int, *, backwards: bool = False) -> tuple[int, bytes] | None:
+        """An item that stayed, as it stands at an atom, with what was trimmed from it put back; and how many atoms it is.
+
+        Args:
+            token: the item.
+            at: its first atom.
+            backwards: it ends before that atom.
+        """
         count = self._count(token, at)
-        if count < 1 or at + count > len(self._atoms) or len({self._atoms[n].item for n in range(at, at + count)}) != 1:
+        at -= count if backwards else 0
+        if count < 1 or at < 0 or at + count > len(self._atoms) or not self._is_one(at, at + count - 1):
             return None
         first = self._atoms[at]
         item, span = self._items[first.item], self._spans[first.item]
         if span is None or (count == len(span.elements) and not token.trimmed):
             piece = self._body[item.start : item.end]
         else:
-            elements = [self._element(span, n) for n in range(first.element, first.element + count)]
-            if token.trimmed:
-                raw, raw_span, kept = self._known.raw(token.number), self._raw_span(token.number), iter(elements)
-                if raw_span is None:
-                    return None
-                elements = [raw[slice(*each)] if n in token.trimmed else next(kept) for n, each in enumerate(raw_span.elements)]
-            piece = self._body[item.start : span.start] + b"[" + b",".join(elements) + b"]" + self._body[span.end : item.end]
+            raw, raw_span = self._known.raw(token.number), self._raw_span(token.number)
+            if raw_span is None:
+                return None
+            inside = self._inside(span, first.element, first.element + count)
+            stay = [each for n, each in enumerate(raw_span.elements) if n not in token.trimmed]
+            said = raw[stay[0][0] : stay[-1][1]]
+            if inside == (self._wrap[0] + said + self._wrap[1] if raw_span.is_string else said):
+                return count, raw  # just as it was sent: just as it came
+            opened, closed = raw[raw_span.start : stay[0][0]], raw[stay[-1][1] : raw_span.end]
+            if raw_span.is_string:
+                opened, closed = b"[", b"]"
+            piece = self._body[item.start : span.start] + opened + inside + closed + self._body[span.end : item.end]
         strict, loose = canon(piece, 0, len(piece), self._adapter.grammar)
         loose_digest = b"" if loose is None else sha256(loose).digest()
         return (count, piece) if self._known.is_form(token.number, sha256(strict).digest(), loose_digest) else None
 
-    def _element(self, span: ContentSpan, at: int) -> bytes:
-        start, end = span.elements[at]
-        value = self._body[start:end]
-        return self._wrap[0] + value + self._wrap[1] if span.is_string else value
+    def _inside(self, span: ContentSpan, start: int, end: int) -> bytes:
+        """Elements of a content, as they stand in a list."""
+        inside = self._body[span.elements[start][0] : span.elements[end - 1][1]]
+        return self._wrap[0] + inside + self._wrap[1] if span.is_string else inside
 
     def _leftover(self, index: int, start: int, end: int | None) -> bytes:
         """An item with the elements of another that belong to no range; empty for none."""
         span = self._spans[index]
-        if span is None:
+        if span is None or span.is_string:
             return b""
         elements = span.elements[start:end]
-        if not elements or span.is_string:
+        if not elements:
             return b""
         item = self._items[index]
         inside = self._body[elements[0][0] : elements[-1][1]]
