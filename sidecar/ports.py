@@ -147,6 +147,9 @@ class Store(Protocol):
     def list_sessions(self, scope: str, prefix: str) -> list[SessionSummary]:
         """Sessions of a scope whose id begins with prefix, most recently used first."""
 
+    def all_sessions(self) -> list[SessionSummary]:
+        """Every session of every scope, by scope and id. One whose head cannot be read shows as empty, with no time of use."""
+
     def summary(self, key: SessionKey) -> SessionSummary | None:
         """One session, as in a list."""
 

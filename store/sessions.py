@@ -12,6 +12,7 @@ from store.attempts import read_attempts
 from store.blobs import read_blob
 from store.codec import DamageError, HeadRecord, NewerError, unseal
 from store.layout import (
+    INDEX,
     TOMB,
     Family,
     data_key,
@@ -27,6 +28,7 @@ from store.totals import read_totals, write_totals
 from store.walk import at_or_before, scan
 
 __all__ = [
+    "all_summaries",
     "count_stored",
     "doomed_handles",
     "load_session",
@@ -121,18 +123,28 @@ def summarize(key: SessionKey, head: HeadRecord) -> SessionSummary:
 
 
 def summaries(txn: lmdb.Transaction[memoryview], scope: str, prefix: str) -> list[SessionSummary]:
-    """Sessions of a scope, most recently used first. O(sessions that match).
+    """Sessions of a scope, most recently used first. O(sessions that match)."""
+    found = _summaries(txn, index_prefix(scope, prefix))
+    found.sort(key=lambda summary: summary.head.update_ms, reverse=True)
+    return found
 
-    One with a head that cannot be read shows as empty; the others as they are.
-    """
+
+def all_summaries(txn: lmdb.Transaction[memoryview]) -> list[SessionSummary]:
+    """All sessions of all scopes, by scope and id. O(sessions)."""
+    found = _summaries(txn, INDEX)
+    found.sort(key=lambda summary: (summary.key.scope, summary.key.session_id))
+    return found
+
+
+def _summaries(txn: lmdb.Transaction[memoryview], names: bytes) -> list[SessionSummary]:
+    """Sessions under a beginning of names. One with a head that cannot be read shows as empty; the others as they are."""
     found: list[SessionSummary] = []
-    for name, value in scan(txn, index_prefix(scope, prefix)):
+    for name, value in scan(txn, names):
         key = SessionKey(*index_names(name))
         try:
             found.append(summarize(key, read_head(txn, number_in(bytes(value)))))
         except (DamageError, NewerError):
             found.append(SessionSummary(key, SessionHead(), 0, 0, 0))
-    found.sort(key=lambda summary: summary.head.update_ms, reverse=True)
     return found
 
 

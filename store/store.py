@@ -156,6 +156,11 @@ class LmdbStore:
         with self._env.read("list sessions") as txn:
             return sessions.summaries(txn, scope, prefix)
 
+    def all_sessions(self) -> list[SessionSummary]:
+        """Every session of every scope, by scope and id."""
+        with self._env.read("list sessions") as txn:
+            return sessions.all_summaries(txn)
+
     def summary(self, key: SessionKey) -> SessionSummary | None:
         """One session, as in a list."""
         name = name_key(key.scope, key.session_id)

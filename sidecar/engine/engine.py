@@ -19,6 +19,7 @@ from sidecar.core.errors import (
     SummarizerUnknownError,
     TooManyError,
 )
+from sidecar.core.retention import RetentionPolicy
 from sidecar.core.types import ArtifactRecord, ReadBack, SessionKey
 from sidecar.engine.answer import pressure
 from sidecar.engine.artifacts import ArtifactReader
@@ -36,6 +37,7 @@ from sidecar.engine.compact_messages import (
 from sidecar.engine.compact_views import checkpoint_views
 from sidecar.engine.compaction import Compaction
 from sidecar.engine.config import EngineConfig
+from sidecar.engine.counters import Counters
 from sidecar.engine.events import Event, EventKind, Events, read_back_publisher
 from sidecar.engine.fit_call import FitCall
 from sidecar.engine.messages import FitInput, FitResult, Pressure, TokenBasis
@@ -43,6 +45,7 @@ from sidecar.engine.rebuild import stored_body
 from sidecar.engine.record_call import RecordCall
 from sidecar.engine.record_messages import RecordInput, RecordResult, RecoverInput, RecoverResult
 from sidecar.engine.recover_call import RecoverCall
+from sidecar.engine.retention import RetentionReport, retain
 from sidecar.engine.rollback import roll_back
 from sidecar.engine.session import Session, SessionCache
 from sidecar.ports import Clock, Store, SummaryModel
@@ -68,6 +71,7 @@ class Engine:
         self._running: dict[tuple[SessionKey, str], threading.Event] = {}  # model calls of this process
         self._running_lock = threading.Lock()
         self.events = Events()
+        self.counters = Counters()
         # One for all, proofs before a reply included: what was proven once is not proven again when it is read back.
         self.reader = ArtifactReader(store, on_read=read_back_publisher(self.events, store, clock))
         self._troubled: set[SessionKey] = set()
@@ -227,6 +231,10 @@ class Engine:
         attempts = [session.attempts[attempt_id] for attempt_id in running if attempt_id in session.attempts]
         return {number for attempt in attempts for start, end in attempt.numbers for number in range(start, end)}
 
+    def is_asking(self, key: SessionKey) -> bool:
+        """A model is being asked about this session, in this process."""
+        return any(key == other for other, _ in list(self._running))
+
     def tell_before_compact(self, session: Session, detail: str, before_bytes: int) -> None:
         """A compaction is about to summarize."""
         now = self.clock.now_ms()
@@ -319,6 +327,10 @@ class Engine:
             revision = summary.head.revision if summary is not None else 0
             self.events.publish(Event(EventKind.DELETED, key, revision, self.clock.now_ms()))
         return existed
+
+    def retain(self, policy: RetentionPolicy, *, dry_run: bool = False) -> RetentionReport:
+        """Remove sessions that a policy lets go, never one in use; see `sidecar.engine.retention.retain`."""
+        return retain(self, policy, dry_run=dry_run)
 
     def forget(self, key: SessionKey) -> None:
         """A session was deleted."""
