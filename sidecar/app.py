@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import platform
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from types import TracebackType
 from typing import Self
@@ -14,9 +15,11 @@ import fastpath
 from sidecar.config import Config, ConfigError, given_limits
 from sidecar.core.compaction import Summarizer
 from sidecar.core.errors import TrimtabError
+from sidecar.core.retention import RetentionPolicy
 from sidecar.core.types import ReadBack
 from sidecar.engine.config import EngineConfig
 from sidecar.engine.engine import Engine
+from sidecar.engine.retention import RetentionLoop, RetentionReport
 from sidecar.malloc import raise_malloc_thresholds
 from sidecar.ports import Clock
 from sidecar.rpc.artifact_service import ArtifactServicer
@@ -26,17 +29,20 @@ from sidecar.rpc.server import Server, ServerOptions
 from sidecar.rpc.session_service import SessionServicer
 from sidecar.summarize.open import open_model
 from sidecar.version import VERSION
-from store import LmdbStore
+from store import LmdbStore, backup_folder, check_folder
 from trimtab.v1 import artifact_pb2_grpc, context_pb2_grpc, session_pb2_grpc
 
 __all__ = [
     "STARTUP_ERRORS",
     "App",
     "SystemClock",
+    "backup_store",
     "check_store",
     "engine_config",
     "is_store",
     "open_app",
+    "retain_store",
+    "retention_policy",
     "versions",
 ]
 
@@ -82,6 +88,7 @@ class App:
             raise
         self._closed = False
         self._server.start()
+        self._retention = RetentionLoop(self.engine, retention_policy(config), config.retain_interval_s)
 
     @property
     def addresses(self) -> Sequence[str]:
@@ -102,6 +109,7 @@ class App:
         time.sleep(self.config.drain_delay_s)
         self.engine.events.close()  # watchers would hold the drain until its timeout
         self._server.stop(self.config.drain_timeout_s)
+        self._retention.close()
         self.engine.close()
 
     def __enter__(self) -> Self:
@@ -134,13 +142,32 @@ def open_app(config: Config, clock: Clock | None = None) -> App:
     return App(config, clock)
 
 
-def check_store(config: Config) -> Iterator[Mapping[str, object]]:
-    """Walk a store that no process holds and prove every digest; see `Store.check`."""
-    store = _open_store(config, SystemClock())
+def check_store(config: Config, progress: Callable[[str, int, int], None]) -> Iterator[Mapping[str, object]]:
+    """Walk a store, which a sidecar may hold meanwhile, and prove every digest; see `Store.check`."""
+    yield from check_folder(_data_dir(config), lambda done, total: progress("check", done, total))
+
+
+def backup_store(
+    config: Config, target: str | os.PathLike[str], progress: Callable[[str, int, int], None]
+) -> tuple[int, Mapping[str, object]]:
+    """Copy a store, which a sidecar may hold meanwhile, to another folder. Bytes of the copy, and what is in it."""
+    return backup_folder(_data_dir(config), target, progress)
+
+
+def retain_store(config: Config, *, dry_run: bool) -> RetentionReport:
+    """Apply the retention options to a store that no process holds."""
+    clock = SystemClock()
+    engine = Engine(_open_store(config, clock), clock, engine_config(config))
     try:
-        yield from store.check()
+        return engine.retain(retention_policy(config), dry_run=dry_run)
     finally:
-        store.close()
+        engine.close()
+
+
+def retention_policy(config: Config) -> RetentionPolicy:
+    """The bounds among the options."""
+    age_ms = None if config.retain_age_s is None else int(config.retain_age_s * 1000)
+    return RetentionPolicy(age_ms, config.retain_scope_bytes, config.retain_total_bytes)
 
 
 def is_store(data_dir: str) -> bool:
@@ -173,12 +200,20 @@ def versions() -> dict[str, str]:
     }
 
 
-def _open_store(config: Config, clock: Clock) -> LmdbStore:
+def _data_dir(config: Config) -> str:
     if not config.data_dir:
         raise ConfigError("data_dir is not set: say where sessions are kept, such as --data-dir /var/lib/trimtab")
-    store = LmdbStore(config.data_dir, quota_bytes=config.quota_bytes, clock=clock, what=f"trimtab {VERSION}")
+    return config.data_dir
+
+
+def _open_store(config: Config, clock: Clock) -> LmdbStore:
+    store = LmdbStore(_data_dir(config), quota_bytes=config.quota_bytes, clock=clock, what=f"trimtab {VERSION}")
     if store.unclean_end:
         _log.warning("the last process that held this folder did not close it; all that it acknowledged is here")
     if store.map_is_reduced:
         _log.warning("the address space does not allow the full map", extra={"map_bytes": store.map_bytes})
+    if store.volatile:
+        _log.warning("the data folder goes with the container or with the host's memory: use a folder on a volume that stays")
+    if store.folder_is_shared:
+        _log.warning("the data folder is another user's: its files are ours only, its own permissions stay as they are")
     return store

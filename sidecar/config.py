@@ -93,6 +93,10 @@ class Config(msgspec.Struct, frozen=True):
     insecure_tcp: bool = False
     drain_delay_s: float = 0.0
     drain_timeout_s: float = 10.0
+    retain_age_s: float | None = None
+    retain_scope_bytes: int | None = None
+    retain_total_bytes: int | None = None
+    retain_interval_s: float = 3600.0
     log_level: str = "info"
     log_format: str = "auto"
 
@@ -130,8 +134,8 @@ def _count(name: str, text: str, at_least: int = 0) -> Option:
     return Option(name, "N", text, lambda value: values.parse_count(value, at_least), str)
 
 
-def _seconds(name: str, text: str) -> Option:
-    return Option(name, "SECONDS", text, values.parse_seconds, str)
+def _seconds(name: str, text: str, at_least: float = 0.0) -> Option:
+    return Option(name, "SECONDS", text, lambda value: values.parse_seconds(value, at_least), str)
 
 
 def _choice(name: str, allowed: tuple[str, ...], text: str) -> Option:
@@ -198,6 +202,10 @@ OPTIONS: tuple[Option, ...] = (
     _flag("insecure_tcp", "Allow TCP beyond this machine, without TLS or authentication."),
     _seconds("drain_delay_s", "At the end, go on serving this long after readiness says no."),
     _seconds("drain_timeout_s", "At the end, how long running calls may take."),
+    _seconds("retain_age_s", "Remove sessions that were not used for so long, such as 30d. Unset: never."),
+    _size("retain_scope_bytes", "Remove a scope's longest unused sessions while they take more. Unset: no bound."),
+    _size("retain_total_bytes", "Remove the longest unused sessions while all take more. Unset: no bound."),
+    _seconds("retain_interval_s", "How often that is looked at.", 1.0),
     _choice("log_level", LOG_LEVELS, "Least level that is logged, on stderr."),
     _choice("log_format", LOG_FORMATS, "How logs are written; auto is console at a terminal, else json."),
 )

@@ -28,8 +28,8 @@ _SIZE_UNITS = {"": 1, "b": 1}
 for _power, _letter in enumerate("kmgt", 1):
     _SIZE_UNITS[f"{_letter}ib"] = 1 << (10 * _power)
     _SIZE_UNITS[f"{_letter}b"] = 1000**_power
-_SECONDS = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|min|h)?\s*", re.ASCII)
-_SECOND_UNITS = {"ms": 0.001, "": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+_SECONDS = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|min|h|d)?\s*", re.ASCII)
+_SECOND_UNITS = {"ms": 0.001, "": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 SIZE_MAX = 1 << 62
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _SECONDS_MAX = 1e9  # what the operating system's waits take
@@ -58,15 +58,17 @@ def parse_count(value: object, at_least: int = 0) -> int:
     return value
 
 
-def parse_seconds(value: object) -> float:
-    """Seconds: a number, or text such as 10s, 500ms or 2m."""
+def parse_seconds(value: object, at_least: float = 0.0) -> float:
+    """Seconds, not below `at_least`: a number, or text such as 10s, 500ms, 2m or 30d."""
     seconds = -1.0
     if isinstance(value, int | float) and not isinstance(value, bool):
         seconds = float(value) if 0 <= value < _SECONDS_MAX else -1.0  # NaN is in no range
     elif isinstance(value, str) and (match := _SECONDS.fullmatch(value)):
         seconds = float(match[1]) * _SECOND_UNITS[match[2] or ""]
     if not 0 <= seconds < _SECONDS_MAX:
-        raise ValueError(f"{value!r} is not a time; write seconds, or a number with ms, s, m or h")
+        raise ValueError(f"{value!r} is not a time; write seconds, or a number with ms, s, m, h or d")
+    if seconds < at_least:
+        raise ValueError(f"{value!r} is less than {at_least:g} seconds")
     return seconds
 
 

@@ -19,11 +19,12 @@ import lmdb
 
 from sidecar.core.errors import StoreFailedError
 from store import holder, mounts
-from store.env import DEFAULT_MAP_BYTES, LOCK_FILE, check_mark, fill_up, foreign, is_short, tree_bytes
+from store.check import Finding, Progress, check
+from store.env import DATA_FILE, DEFAULT_MAP_BYTES, LOCK_FILE, check_mark, fill_up, foreign, is_short, tree_bytes
 from store.layout import KEY_FORMAT
 from store.trouble import translated
 
-__all__ = ["Guest"]
+__all__ = ["Guest", "check_folder"]
 
 
 class Guest:
@@ -98,6 +99,16 @@ class Guest:
     def __exit__(self, *_: object) -> None:
         """Close it."""
         self.close()
+
+
+def check_folder(folder: str | os.PathLike[str], progress: Progress | None = None) -> Iterator[Finding]:
+    """As `store.check.check`, of a data folder that another process may hold and write meanwhile. Nothing is changed.
+
+    Raises:
+        StoreFailedError: no store of ours there, or of a newer version; or this process itself holds it.
+    """
+    with Guest(Path(folder, DATA_FILE)) as guest:
+        yield from check(guest, progress)
 
 
 def _fill_up(env: lmdb.Environment, file: Path, *, lock: bool) -> None:

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
 from sidecar.cli.options import config_options, must_be_a_store, resolve
+from sidecar.cli.progress import Progress
 
 __all__ = ["check"]
 
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
-@config_options("data_dir", "quota_bytes")
+@config_options("data_dir")
 def check(as_json: bool, **flags: Any) -> None:
     """Walk a whole store and prove every digest. Exit code 1 when an error is found.
 
-    No sidecar may hold the folder. Nothing is changed.
+    \b
+    trimtab check --data-dir /var/lib/trimtab
+
+    A sidecar may serve from the folder meanwhile; nothing is changed. Levels: error (damaged or missing), warning (values that
+    nothing can reach: they only take room), info (sessions that are on their way out, and the count at the end).
     """
     from sidecar.app import STARTUP_ERRORS, check_store
 
@@ -27,15 +33,18 @@ def check(as_json: bool, **flags: Any) -> None:
         must_be_a_store(config.data_dir)
     errors = 0
     try:
-        for finding in check_store(config):
-            errors += finding["level"] == "error"
-            if as_json:
-                click.echo(json.dumps(finding, default=str))
-                continue
-            rest = ", ".join(f"{name} {value}" for name, value in finding.items() if name not in ("level", "what", "where"))
-            where = f" at {finding['where']}" if finding["where"] else ""
-            click.echo(f"{finding['level']}: {finding['what']}{where}{': ' + rest if rest else ''}")
+        with Progress() as progress:
+            for finding in check_store(config, progress.tell):
+                errors += finding["level"] == "error"
+                progress.clear()
+                click.echo(json.dumps(finding, default=str) if as_json else _line(finding))
     except STARTUP_ERRORS as error:
         raise click.ClickException(str(error)) from error
     if errors:
         raise click.exceptions.Exit(1)
+
+
+def _line(finding: Mapping[str, object]) -> str:
+    rest = ", ".join(f"{name} {value}" for name, value in finding.items() if name not in ("level", "what", "where"))
+    where = f" at {finding['where']}" if finding["where"] else ""
+    return f"{finding['level']}: {finding['what']}{where}{': ' + rest if rest else ''}"

@@ -26,6 +26,8 @@ _COMMANDS = {
     "search": "sidecar.cli.search:search",
     "sessions": "sidecar.cli.sessions:sessions",
     "check": "sidecar.cli.check:check",
+    "backup": "sidecar.cli.backup:backup",
+    "retain": "sidecar.cli.retain:retain",
     "config": "sidecar.cli.config:config",
     "version": "sidecar.cli.version:version",
 }

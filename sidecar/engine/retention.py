@@ -42,7 +42,7 @@ class RetentionReport(msgspec.Struct, frozen=True):
 
     dry_run: bool
     removed: tuple[Removal, ...] = ()
-    skipped: tuple[Removal, ...] = ()  # used since the plan was made: they stayed
+    skipped: tuple[Removal, ...] = ()  # they stayed: used since the plan was made, or the run was ended
     kept_count: int = 0
     kept_bytes: int = 0
 
@@ -52,13 +52,16 @@ class RetentionReport(msgspec.Struct, frozen=True):
         return sum(removal.stored_bytes for removal in self.removed)
 
 
-def retain(engine: Engine, policy: RetentionPolicy, *, dry_run: bool = False) -> RetentionReport:
+def retain(
+    engine: Engine, policy: RetentionPolicy, *, dry_run: bool = False, end: threading.Event | None = None
+) -> RetentionReport:
     """Remove what a policy lets go; each removal is durable before the next begins.
 
     Args:
         engine: its sessions and its store.
         policy: the bounds.
         dry_run: nothing is removed and nothing counted.
+        end: once set, nothing more is removed.
 
     Raises:
         TrimtabError: the store failed; what was removed before stays removed, and is counted.
@@ -80,6 +83,8 @@ def retain(engine: Engine, policy: RetentionPolicy, *, dry_run: bool = False) ->
     else:
         _begin(engine)
         for removal in planned:
+            if end is not None and end.is_set():
+                break
             if _remove(engine, removal, now_ms):
                 removed.append(removal)
     gone = set(removed)
@@ -170,7 +175,7 @@ class RetentionLoop:
             self._thread.start()
 
     def close(self) -> None:
-        """End the thread; a run that is on its way ends first."""
+        """End the thread; a removal that is on its way ends first."""
         self._end.set()
         if self._thread.ident is not None:
             self._thread.join()
@@ -178,7 +183,7 @@ class RetentionLoop:
     def _run(self) -> None:
         while True:
             try:
-                report = retain(self._engine, self._policy)
+                report = retain(self._engine, self._policy, end=self._end)
             except Exception as error:
                 self._engine.counters.add(FAILED_RUNS)
                 reason = error.reason if isinstance(error, TrimtabError) else type(error).__name__

@@ -249,3 +249,13 @@ def wait_for(holds: Callable[[], bool]) -> None:
             return
         threading.Event().wait(0.01)
     raise AssertionError("did not come about in ten seconds")
+
+
+def test_loop_close_ends_a_run_between_two_removals(engine: Engine) -> None:
+    for number in range(200):
+        put(engine, f"{number:03}", 90)
+    loop = RetentionLoop(engine, OLD, 60)
+    wait_for(lambda: engine.counters.value("retention_removed_sessions_total", reason="age") > 0)
+    loop.close()
+    assert 0 < engine.counters.value("retention_removed_sessions_total", reason="age") < 200
+    assert 0 < len(names(engine)) < 200
