@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 import time
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
+from sidecar.core.compaction import AttemptState
 from store import LmdbStore
 from tests.store import build
 from tests.store.build import KEY
@@ -64,4 +66,29 @@ def test_load_5000_items_in_2500_batches_is_fast(tmp_path: Path) -> None:
         assert len(image.items) == 5_000
     # Ten milliseconds on an idle core; the bound is for a busy one. One LMDB transaction per item would be over it.
     assert median(times) < 0.25
+    store.close()
+
+
+def test_500_checkpoints_cost_each_its_own_bytes_and_all_can_be_read_again(tmp_path: Path) -> None:
+    """Ensure that a checkpoint holds its summary and what it names, not the history: the store grows evenly."""
+    store = LmdbStore(tmp_path, quota_bytes=0)
+    raws = [build.raw_item(f"turn {number} " * 20) for number in range(500)]
+    used = [0]
+    for number, raw in enumerate(raws):
+        batch = build.plain(KEY, number, [raw], revision=number + 1)
+        batch.base_revision = number
+        name = f"try-{number}"
+        batch.attempts = [build.attempt(name, AttemptState.COMMITTED, checkpoint_id=f"c{number}")]
+        batch.checkpoints = [build.checkpoint(f"c{number}", name, number, number + 1)]
+        store.submit(batch)
+        if number % 100 == 99:
+            store.submit(build.plain(KEY, number + 1, [], revision=number + 1)).result(30)
+            used.append(store.stats().used_bytes)
+    grown = [after - before for before, after in pairwise(used)]
+    assert max(grown) < 1.05 * min(grown)
+    assert [store.read_item(KEY, number) for number in range(500)] == raws
+    image = store.load(KEY)
+    assert image is not None
+    assert image.checkpoints == [build.checkpoint(f"c{n}", f"try-{n}", n, n + 1) for n in range(500)]
+    assert [finding["what"] for finding in store.check()] == ["count"]
     store.close()
