@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
 import resource
+import signal
 import sys
 import threading
 from collections.abc import Callable
@@ -164,6 +166,42 @@ def run_backup(folder: str, seed: str) -> None:
     print(sorted(place.name for place in target.glob("*")))
 
 
+def run_flush(folder: str, place: str) -> None:
+    """Write steps of one session; in between, flushes fail, which the file at `place` brings about. Ends by SIGKILL."""
+    store = LmdbStore(folder, quota_bytes=0)
+    done = 0
+
+    def seen() -> int:
+        image = store.load(build.KEY)
+        return 0 if image is None else image.next_number // BATCH_ITEMS
+
+    def one(what: str, work: Callable[[], object]) -> bool:
+        try:
+            work()
+            print(what, "ok", flush=True)
+        except TrimtabError as err:
+            print(what, err.reason, end="\n" if what != "backup" else " ", flush=True)
+            return False
+        return True
+
+    def write() -> object:
+        return store.submit(step(build.KEY, done * BATCH_ITEMS, done)).result(30)
+
+    done += one("before", write)
+    Path(place).touch()
+    done += one("failing", write)
+    done += one("failing", write)
+    print("seen", seen(), flush=True)
+    one("remove", lambda: store.delete_session(build.KEY))
+    one("backup", lambda: store.backup(folder + "-copy"))
+    print(sorted(Path(folder + "-copy").glob("*")), flush=True)
+    Path(place).unlink()
+    done += one("after", write)
+    done += one("after", write)
+    print("seen", seen(), flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 def run_steps(folder: str, _seed: str) -> None:
     """Write steps of one session, one after another, until killed."""
     store = LmdbStore(folder, quota_bytes=0)
@@ -179,6 +217,7 @@ MODES: dict[str, Callable[[str, str], None]] = {
     "purge": run_purge,
     "space": run_space,
     "steps": run_steps,
+    "flush": run_flush,
     "backup": run_backup,
 }
 
