@@ -258,7 +258,10 @@ class Env:
             self._leave()
 
     def copy_to(self, descriptor: int) -> None:
-        """Write a snapshot, without free pages. Writes go on; pages that they free are not used again until this ends."""
+        """Write a snapshot, without free pages. Writes go on; pages that they free are not used again until this ends.
+
+        Only `reopen` waits for it, as for any read: so do writes, should LMDB give the file up meanwhile.
+        """
         self._enter()
         try:
             with translated("copy the store"):

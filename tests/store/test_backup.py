@@ -16,6 +16,7 @@ import pytest
 from sidecar.core.errors import CorruptedError, NotServingError, StoreFailedError, StoreFullError, TrimtabError
 from sidecar.core.types import SessionKey
 from store import LmdbStore, backup_folder, failpoints
+from store.guest import Guest
 from store.layout import FORMAT_VERSION, KEY_FORMAT, MAGIC, Family, data_key
 from tests.store import build, processes
 from tests.store.build import KEY
@@ -137,6 +138,31 @@ def test_backup_folder_of_a_serving_process_is_hot_and_leaves_it_alone(tmp_path:
     assert [finding["level"] for finding in copy.check()][-1] == "info"
     assert copy.unclean_end is False
     copy.close()
+
+
+def test_start_after_a_kill_beside_a_guest_goes_on(tmp_path: Path) -> None:
+    """Ensure that who reads while the holder is killed keeps nobody from writing on there, and sees its moment."""
+    told = Acknowledged()
+    with processes.start("writers", tmp_path, 6) as child:
+        assert child.stdout is not None
+        told.read([child.stdout.readline() for _ in range(40)])
+        with Guest(tmp_path / "data.mdb") as guest, guest.read("look") as txn:
+            before = {bytes(key): bytes(value) for key, value in txn.cursor()}
+            child.kill()
+            told.read(line for line in child.stdout if line.endswith("\n"))
+            with processes.start("writers", tmp_path, 7) as again:
+                assert again.stdout is not None
+                lines = [again.stdout.readline() for _ in range(60)]
+                again.kill()
+            assert {bytes(key): bytes(value) for key, value in txn.cursor()} == before
+    assert lines[0] == "open 1\n"
+    told.read(lines[1:])
+    store = LmdbStore(tmp_path, quota_bytes=0)
+    told.settle(store)
+    proven = {one.key: prove_session(store, one.key) for one in store.all_sessions()}
+    assert {key for key, base in told.bases.items() if proven.get(key, 0) < base + BATCH_ITEMS} <= told.removed
+    assert [finding["what"] for finding in store.check()] == ["count"]
+    store.close()
 
 
 def test_backup_folder_that_nobody_holds_is_copied_and_untouched(tmp_path: Path) -> None:
