@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from hashlib import sha256
 from typing import TypeVar
 
 import lmdb
@@ -226,6 +227,8 @@ def _compare_compaction(found: Structure, head: HeadRecord) -> None:
         )
         if not whole:
             found.error("a record refers to what is not there", f"checkpoint {place}")
+        elif not one.trims and one.items_sha256 != _covered_sha256(found, one):
+            found.error("a checkpoint covers items that are not those it was made of", f"checkpoint {place}")
         committed.add(one.checkpoint_id)
     if head.head.checkpoint_count > len(committed):
         found.error(f"{head.head.checkpoint_count} checkpoints are counted as live, there are {len(committed)}")
@@ -240,6 +243,15 @@ def _compare_compaction(found: Structure, head: HeadRecord) -> None:
             and (not one.checkpoint_id or one.state is not AttemptState.COMMITTED or one.checkpoint_id in committed)
         ),
     )
+
+
+def _covered_sha256(found: Structure, record: CheckpointRecord) -> bytes:
+    """Over the digests of the items that left whole. Where trimmed ones stood among them, a record does not say."""
+    digest = sha256()
+    for start, end in record.gone:
+        for number in range(start, end):
+            digest.update(found.items[number].digest)
+    return digest.digest()
 
 
 def _compare_references(found: Structure, count: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator, Sequence
+from hashlib import sha256
 from pathlib import Path
 
 import msgspec
@@ -217,6 +218,17 @@ def test_check_checkpoint_that_refers_to_nothing_is_found(store: LmdbStore, fiel
     one = batch(build.attempt("open", AttemptState.RESERVED), checkpoints=[record], revision=1, live=1)
     store.submit(one).result(10)
     assert findings(store) == ["session 'team' 'run-1' checkpoint 0: a record refers to what is not there"]
+
+
+@pytest.mark.parametrize("numbers", [[1, 2, 3], [1, 3, 2], [1, 2]])
+def test_check_checkpoint_is_of_the_items_that_it_covers(store: LmdbStore, numbers: list[int]) -> None:
+    image = store.load(KEY)
+    assert image is not None
+    digest = sha256(b"".join(image.items[number].digest for number in numbers)).digest()
+    record = msgspec.structs.replace(build.checkpoint("c1", "", 1, 1), gone=((1, 4),), trims=(), items_sha256=digest)
+    store.submit(batch(checkpoints=[record], revision=1, live=1)).result(10)
+    told = ["session 'team' 'run-1' checkpoint 0: a checkpoint covers items that are not those it was made of"]
+    assert findings(store) == ([] if numbers == [1, 2, 3] else told)
 
 
 def test_check_counts_and_names_of_compaction_that_are_wrong_are_found(store: LmdbStore) -> None:
