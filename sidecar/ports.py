@@ -49,6 +49,7 @@ class SessionHead(msgspec.Struct, frozen=True):
     create_ms: int = 0
     update_ms: int = 0
     checkpoint_count: int = 0  # live
+    untold: tuple[tuple[int, int], ...] = ()  # ranges of numbers of items that were recorded and that no body has told yet
 
 
 class SessionImage(msgspec.Struct):

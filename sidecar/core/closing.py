@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from fastpath import Kind, Part
+from fastpath import Kind
 from sidecar.core.types import EffectState, ReceiptRecord
 from sidecar.core.units import Call, Unit
 
@@ -31,18 +31,17 @@ class Closing(NamedTuple):
     state: EffectState  # of the receipt that is written with it
 
 
-def open_turns(units: Sequence[Unit], parts: Sequence[Part], closing_items: Collection[int]) -> list[OpenTurn]:
+def open_turns(units: Sequence[Unit], closing: Collection[int]) -> list[OpenTurn]:
     """Turns with calls that have no final result, oldest first. What a provider runs itself is its own affair.
 
     Args:
         units: of a raw body.
-        parts: of it.
-        closing_items: indices of items that only close what a crash interrupted: not final.
+        closing: indices of result parts that only close what a crash interrupted: not final.
     """
     found = []
     for unit in units:
         calls = [call for call in unit.calls if not call.server and call.part.kind == Kind.CALL]
-        waiting = [call for call in calls if all(parts[index].item in closing_items for index in call.results)]
+        waiting = [call for call in calls if all(index in closing for index in call.results)]
         if waiting:
             found.append(OpenTurn(unit, calls, waiting))
     return found

@@ -11,7 +11,7 @@ Pure: no I/O. What must change together: `Known.add_*` with `engine/session.py`,
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 __all__ = ["Alignment", "Known", "Matched", "align"]
@@ -102,16 +102,26 @@ def align(
     positions: dict[int, int] | None = None
     new = 0
     reused = replaced = False
-    vacant = 0  # closing items that the body lacks: real ones may stand for them
     end = len(branch)
     unmatched = 0  # items since the last match: an edited item stands where the branch has another
 
     for index in range(len(items), count):
         strict, loose = digest_of(index)
-        while closing and expected < end and branch[expected] in closing and strict not in known.forms[branch[expected]]:
-            expected += 1
-            vacant += 1
+        if closing and expected < end and branch[expected] in closing and _form(known, branch[expected], strict, loose) is None:
             replaced = True
+            goes_on = _behind(known, branch, expected + 1, closing, strict, loose)
+            if goes_on >= 0:
+                expected = goes_on
+            elif _later(known.numbers(strict), positions := positions or _places(branch), expected) is None:
+                # One item, a real result most often, stands for one closing item.
+                used = {match.number for match in items} if used is None else used
+                number = _elsewhere(known.numbers(strict), used, positions, closing, own)
+                new += number < 0
+                reused = reused or number >= 0
+                used.add(number)
+                items.append(Matched(number, known.forms[number][strict] if number >= 0 else 0))
+                expected += 1
+                continue
         if expected < end:
             number = branch[expected]
             record_count = known.forms[number].get(strict)
@@ -131,7 +141,7 @@ def align(
             continue
         if used is None or positions is None:
             used = {match.number for match in items}
-            positions = {number: position for position, number in enumerate(branch)}
+            positions = _places(branch)
         if expected < end:
             number = branch[expected]
             later = _later(candidates, positions, expected)
@@ -157,15 +167,10 @@ def align(
                 items.append(Matched(again, 0))
                 expected += 1
                 continue
-            if vacant and not candidates:
-                vacant -= 1
-                new += 1
-                items.append(Matched(-1, 0))
-                continue
             if diverged is None:
                 diverged = expected
         unmatched += 1
-        number = next((n for n in candidates if n not in used and n not in positions and own(n)), -1)
+        number = _elsewhere(candidates, used, positions, closing, own)
         if number < 0:
             new += 1
             items.append(Matched(-1, 0))
@@ -179,6 +184,38 @@ def align(
     if diverged is None and expected < end:
         diverged = expected
     return Alignment(items, count - new, new, diverged, reused, replaced)
+
+
+def _places(branch: Sequence[int]) -> dict[int, int]:
+    return {number: position for position, number in enumerate(branch)}
+
+
+def _form(known: Known, number: int, strict: bytes, loose: bytes) -> int | None:
+    """How many of an item's records are in it as it came here, where it is expected. None: it is another item."""
+    found = known.forms[number].get(strict)
+    return known.loose[number].get(loose or strict) if found is None else found
+
+
+def _behind(known: Known, branch: Sequence[int], at: int, closing: Collection[int], strict: bytes, loose: bytes) -> int:
+    """Where the branch goes on with this item, from `at` on, over closing items only; -1 when it does not."""
+    while at < len(branch):
+        if _form(known, branch[at], strict, loose) is not None:
+            return at
+        if branch[at] not in closing:
+            break
+        at += 1
+    return -1
+
+
+def _elsewhere(
+    candidates: Sequence[int],
+    used: Collection[int],
+    positions: Mapping[int, int],
+    closing: Collection[int],
+    own: Callable[[int], bool],
+) -> int:
+    """An item off the branch, or a closing one that the body had not where it was; -1 when there is none."""
+    return next((n for n in candidates if n not in used and (n not in positions or n in closing) and own(n)), -1)
 
 
 def _later(numbers: Sequence[int], positions: dict[int, int], expected: int) -> int | None:

@@ -227,6 +227,7 @@ class ReceiptRecord(msgspec.Struct, frozen=True):
     revision: int = 0  # of the session, when it was given
     next_number: int = 0  # of raw items when it was given: a result in an item from there on came after it
     closing: bool = False  # written by close_interrupted: a real result ends it
+    holds: bool = False  # closing, where the agent had said UNKNOWN: only a new receipt ends that
 
 
 class PinKey(msgspec.Struct, frozen=True):
@@ -247,7 +248,6 @@ class ItemMeta(msgspec.Struct, frozen=True, array_like=True):
     closing: bool = False  # written by close_interrupted; a real result replaces it
     role: int = 0  # fastpath.Role
     format: int = 0  # Format: equal values of two dialects are two items
-    recorded: bool = False  # came by Record, before any body told it
 
 
 class JournalItem(msgspec.Struct, frozen=True):

@@ -14,7 +14,7 @@ shared, so nothing of them is changed: where a late result belongs to one of the
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from fastpath import Item, Kind, Part, Role
@@ -285,7 +285,7 @@ def mark_settled(
     numbers: Sequence[int],
     receipts: Mapping[tuple[int, int], ReceiptRecord],
     faulty_items: set[int],
-    closing_items: set[int],
+    closing: Collection[int],
     indices: Iterable[int] | None = None,
 ) -> None:
     """Say of each unit whether it is settled. A unit that was taken over and is not as it was is replaced in the list.
@@ -296,13 +296,13 @@ def mark_settled(
         numbers: of the body's items in the journal; -1 for those that are new.
         receipts: the newest of each call, by (number, call_index).
         faulty_items: indices of items that break a structural rule: their units count as unsettled.
-        closing_items: indices of items that only close what a crash interrupted: not final results.
+        closing: indices of result parts that only close what a crash interrupted: not final.
         indices: units to look at; all, when None.
     """
     for index in range(len(units)) if indices is None else indices:
         unit = units[index]
         broken = bool(faulty_items) and any(at in faulty_items for at in range(unit.first, unit.end))
-        settled = not broken and all(_settled(call, parts, numbers, receipts, closing_items) for call in unit.calls)
+        settled = not broken and all(_settled(call, parts, numbers, receipts, closing) for call in unit.calls)
         units[index] = unit.settled_as(settled)
 
 
@@ -311,14 +311,17 @@ def _settled(
     parts: Sequence[Part],
     numbers: Sequence[int],
     receipts: Mapping[tuple[int, int], ReceiptRecord],
-    closing_items: set[int],
+    closing: Collection[int],
 ) -> bool:
-    final = [index for index in call.results if parts[index].item not in closing_items] if closing_items else call.results
+    final = [index for index in call.results if index not in closing] if closing else call.results
     if not final:
         return False
     receipt = receipts.get((numbers[call.item], call.call_index)) if receipts else None
-    if receipt is None or (not receipt.closing and receipt.state in (EffectState.SETTLED, EffectState.FAILED)):
+    # What closed a call holds as long as nothing better is known: a real result ends it.
+    if receipt is None or (receipt.closing and not receipt.holds):
         return True
-    if receipt.closing or receipt.state in (EffectState.NOT_STARTED, EffectState.PENDING):
+    if not receipt.closing and receipt.state in (EffectState.SETTLED, EffectState.FAILED):
+        return True
+    if receipt.state in (EffectState.NOT_STARTED, EffectState.PENDING):
         return any(numbers[parts[index].item] >= receipt.next_number for index in final)
     return False

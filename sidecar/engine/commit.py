@@ -159,7 +159,7 @@ def _remember(session: Session, change: Change, head: SessionHead, envelope: byt
     if change.anchors is not None:
         session.anchors = change.anchors
     for receipt in change.receipts:
-        session.receipts[(receipt.call.number, receipt.call.call_index)] = receipt
+        session.add_receipt(receipt)
     if change.pins is not None:
         session.pins = list(change.pins)
     if change.checkpoints or change.rollbacks:

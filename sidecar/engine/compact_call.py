@@ -163,6 +163,7 @@ class CompactCall:
                 dry_run=given.dry_run,
             ),
         )
+        self.fit.tells = bool(given.body)
         self.fit.plan()
         if given.expected_revision is not None and given.expected_revision != head.revision:
             raise RevisionConflictError(

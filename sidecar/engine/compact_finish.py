@@ -123,6 +123,7 @@ class FinishCall:
         read_back = ReadBack.UNSPECIFIED if head.read_back else engine.config.read_back or ReadBack.NONE
         body = stored_body(engine, session)
         self.fit = FitCall(engine, session, FitInput(key=session.key, body=body, read_back=read_back))
+        self.fit.tells = False
         self.fit.plan()
 
     def _end(self, attempt: AttemptRecord, state: AttemptState, reason: KeptReason, detail: str) -> CompactResult:

@@ -216,7 +216,7 @@ class Engine:
         Raises:
             TrimtabError: see the proto's Recover.
         """
-        return self._locked(given.key, lambda session: RecoverCall(self, session, given).run())
+        return self._locked(given.key, lambda session: RecoverCall(self, session, given).run(), flushed=True)
 
     def current_body(self, session: Session) -> bytes:
         """The body as it would be sent now, from what is known of a locked session. Raises NoBodyError."""
@@ -257,13 +257,15 @@ class Engine:
                     attempt, state=AttemptState.UNKNOWN, detail="the sidecar ended while the model was asked"
                 )
 
-    def _locked(self, key: SessionKey, work: Callable[[Session], T]) -> T:
-        """Do something with a session that is in step with the store, under its lock."""
+    def _locked(self, key: SessionKey, work: Callable[[Session], T], *, flushed: bool = False) -> T:
+        """Do something with a session that is in step with the store, under its lock; on request with all of it durable."""
         for _ in range(TRIES):
             session = self.sessions.get(key)
             with session.lock:
                 if not self.sessions.current(session):
                     continue
+                if flushed:
+                    self.settle(key)
                 if not session.settle_writes():
                     self.sessions.drop(session)
                     continue

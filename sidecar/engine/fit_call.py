@@ -11,8 +11,11 @@ from collections.abc import Sequence
 from sys import maxsize
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from fastpath import Edit, Role, common_prefix, size, splice
 from sidecar.core.anchors import merge_anchors
+from sidecar.core.branch import from_ranges
 from sidecar.core.checkpoints import Applicable, applicable
 from sidecar.core.compaction import CheckpointRecord
 from sidecar.core.contract import Placed, check_finished, open_spans
@@ -47,6 +50,7 @@ from sidecar.engine.messages import (
     Note,
 )
 from sidecar.engine.reading import Reading, read_body
+from sidecar.engine.receipts import check_result, closing_results
 from sidecar.engine.refs import Refs
 from sidecar.engine.session import Again, Seen, Session
 from sidecar.engine.tools import Tools
@@ -70,6 +74,7 @@ class FitCall:
         self.engine = engine
         self.session = session
         self.given = given
+        self.tells = True  # the body is what the agent sends; False: what the session knows
         self.retries = retries  # an earlier write of the session failed: this one is waited for
         self.notes: list[Note] = []
         self.cut_edits: dict[tuple[int, Path], Edit] = {}  # by item and raw path: where each cut of this call stands
@@ -100,6 +105,7 @@ class FitCall:
         self._faults(intake.violations)
         stable = self._settle()
         self._replaced()
+        self._recorded()
         projection, held = self._project(adapter)
         self.projection, self.held = projection, held
         self._note_checkpoints()
@@ -169,9 +175,15 @@ class FitCall:
         """Receipts, pins and anchors with this call's in."""
         given, session = self.given, self.session
         revision = session.head.revision + 1
+        told = [
+            msgspec.structs.replace(receipt, result=check_result(self.adapter, self.refs.call(receipt.call), receipt.result))
+            if receipt.result
+            else receipt
+            for receipt in given.receipts
+        ]
         self.new_receipts: list[ReceiptRecord] = [
             receipt
-            for receipt in self.refs.receipts(given.receipts, revision, next_number)
+            for receipt in self.refs.receipts(told, revision, next_number)
             if not _same_receipt(session.receipts.get((receipt.call.number, receipt.call.call_index)), receipt)
         ]
         self.receipts = session.receipts
@@ -199,7 +211,7 @@ class FitCall:
         """Say which units are settled. Returns how many leading ones are as they were in the body before."""
         intake, known, units = self.intake, self.intake.known, self.intake.units
         faulty = {violation.item_index for violation in intake.violations}
-        closing = {index for number in self.session.closing if (index := self.refs.index_of(number)) >= 0}
+        self.closing = self._closing()
         stable, indices = 0, set(range(len(units)))
         if known is not None:
             since = intake.reading.since
@@ -209,8 +221,26 @@ class FitCall:
                 touched = {bisect_right(units, at, key=lambda unit: unit.first) - 1 for at in items}
                 stable = min((intake.grouped.shared, *touched))
                 indices = touched | set(range(intake.grouped.shared, len(units)))
-        mark_settled(units, intake.parts, intake.numbers, self.receipts, faulty, closing, sorted(indices))
+        mark_settled(units, intake.parts, intake.numbers, self.receipts, faulty, self.closing, sorted(indices))
         return stable
+
+    def _closing(self) -> set[int]:
+        """Result parts that only close what a crash interrupted."""
+        closed = [key for key in self.session.closed if self.receipts[key].closing]
+        calls = [(call, key) for key in closed if (call := self.refs.call_at(*key)) is not None]
+        return closing_results(self.adapter, self.intake.body, self.intake.parts, calls, self.receipts)
+
+    def _recorded(self) -> None:
+        """Which recorded items this body tells for the first time; say so where it lacks some: those stay off the branch."""
+        session, index_of = self.session, self.refs.index_of
+        untold = from_ranges(session.head.untold)
+        self.untold = [number for number in untold if index_of(number) < 0]
+        self.first_told = {index_of(number) for number in untold} - {-1}
+        gone = set(session.branch).intersection(self.untold) if self.untold and not self.changed_format else ()
+        if gone:
+            self.note(
+                "RECORDED_LEFT_OUT", f"{len(gone)} recorded items are not in this body: they stay in the journal, off the branch"
+            )
 
     def _replaced(self) -> None:
         """Say so when this looks like another run under the same name."""

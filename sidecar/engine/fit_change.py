@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from fastpath import Edit, Scan, canon, splice
+from sidecar.core.branch import to_ranges
 from sidecar.core.cuts import Built
 from sidecar.core.fit import FitPlan
 from sidecar.core.types import ArtifactRecord, ArtifactSource, Offload, ReductionKind, SentForm
@@ -56,6 +57,7 @@ def change_of(call: FitCall, plan: FitPlan, after: Scan) -> Change:
         raw_bytes=intake.raw_bytes,
         floor_bytes=floor_bytes,
         create_ms=head.create_ms or call.now_ms,
+        untold=to_ranges(call.untold) if call.tells and call.first_told else head.untold,
     )
     return Change(
         head=new_head,

@@ -49,7 +49,7 @@ class Cutter:
         def pinned(call: Call) -> bool:
             return (intake.numbers[call.item], call.call_index) in calls or (bool(tools) and self.tool_name(call) in tools)
 
-        fresh = set(intake.new_at)
+        fresh = fit.first_told.union(intake.new_at)
         fresh.update(index for receipt in fit.new_receipts if (index := fit.refs.index_of(receipt.call.number)) >= 0)
         idle = fit.now_ms - session.last_ms if session.last_ms else 0
         scanned = intake.scan

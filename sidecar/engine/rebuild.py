@@ -52,9 +52,16 @@ def stored_body(engine: Engine, session: Session) -> bytes:
     return join_body(envelope, b"[" + b",".join(items) + b"]")
 
 
-def known_body(engine: Engine, session: Session, adapter: Adapter) -> tuple[bytes, Spans]:
-    """The raw body as last told, with the places of its items; around an empty envelope when none was told."""
-    seen = session.seen
+def known_body(engine: Engine, session: Session, adapter: Adapter, *, stored: bool = False) -> tuple[bytes, Spans]:
+    """The raw body as last told, with the places of its items; around an empty envelope when none was told.
+
+    Args:
+        engine: for the store.
+        session: locked.
+        adapter: of the session's dialect.
+        stored: from the store, also where it is in memory. Cache markers of items are not kept, so they are not in it.
+    """
+    seen = None if stored else session.seen
     if seen is not None and seen.numbers == session.branch and seen.reading.scan.grammar is adapter.grammar:
         scanned = seen.reading.scan
         return scanned.body, Spans(scanned.history, [(item.start, item.end) for item in seen.reading.items])

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from fastpath import MalformedError, canon, scan
+from sidecar.core.branch import Ranges, from_ranges, to_ranges
 from sidecar.core.compaction import RequestRecord
 from sidecar.core.errors import InvalidFieldError, MalformedBodyError, RequestIdReusedError, RevisionConflictError
-from sidecar.core.types import Format, ReadBack
+from sidecar.core.types import Format, JournalItem, ReadBack
 from sidecar.engine.compact_call import NO_CUTS, write
 from sidecar.engine.fit_call import FitCall
 from sidecar.engine.fit_change import change_of
@@ -29,7 +30,7 @@ from sidecar.formats.base import Adapter
 if TYPE_CHECKING:
     from sidecar.engine.engine import Engine
 
-__all__ = ["RecordCall", "plan_on", "read_items"]
+__all__ = ["RecordCall", "plan_on", "read_items", "untold_with"]
 
 
 class RecordCall:
@@ -66,11 +67,9 @@ class RecordCall:
             read_back=head.read_back,
             read_back_tool_name=head.read_back_tool_name,
             injected=head.injected,
+            untold=untold_with(head.untold, change.items),
         )
         change.scan = None  # no body was told: the newest envelope stays
-        change.items = [
-            msgspec.structs.replace(item, meta=msgspec.structs.replace(item.meta, recorded=True)) for item in change.items
-        ]
         history = fit.history_digest()
         request = RequestRecord(given.request_id, digest, revision, len(fit.intake.items), history)
         change.requests = [request]
@@ -132,8 +131,14 @@ def plan_on(engine: Engine, session: Session, adapter: Adapter, body: bytes, giv
             read_back=read_back,
         ),
     )
+    fit.tells = False
     fit.plan()
     return fit
+
+
+def untold_with(untold: Ranges, items: Sequence[JournalItem]) -> Ranges:
+    """Numbers of items that no body has told, with new ones; what only closes a call is none of them."""
+    return to_ranges([*from_ranges(untold), *(item.meta.number for item in items if not item.meta.closing)])
 
 
 def read_items(items: bytes, adapter: Adapter) -> list[bytes]:
@@ -145,14 +150,15 @@ def read_items(items: bytes, adapter: Adapter) -> list[bytes]:
     try:
         found = scan(body, adapter.grammar)
     except MalformedError as error:
-        offset = max(error.offset_bytes - len(prefix), 0)
+        offset = min(max(error.offset_bytes - len(prefix), 0), len(items))
         raise MalformedBodyError(
             f"items cannot be read as a JSON array of {adapter.name} items: {error}",
             hint="give the items as they will stand in the next body",
             offset_bytes=offset,
+            bound=error.bound,
         ) from error
     if len(found.members) != 1 or found.history[1] != len(body) - 1 - (len(items) - len(items.rstrip())):
-        raise MalformedBodyError("items are not one JSON array", hint="give one array", offset_bytes=0)
+        raise MalformedBodyError("items are not one JSON array", hint="give one array", offset_bytes=0, bound="")
     return [body[item.start : item.end] for item in found.items()]
 
 

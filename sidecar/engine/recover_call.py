@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from fastpath import Role
 from sidecar.core.branch import BranchIndex
-from sidecar.core.closing import OpenTurn, closing_of, open_turns
+from sidecar.core.closing import Closing, OpenTurn, closing_of, open_turns
 from sidecar.core.compaction import AttemptState, RequestRecord
-from sidecar.core.errors import InvalidFieldError, RevisionConflictError, SessionNotFoundError
+from sidecar.core.errors import InvalidFieldError, MalformedBodyError, RevisionConflictError, SessionNotFoundError
 from sidecar.core.types import Anchors, CallKey, EffectState, ReceiptRecord, Source
 from sidecar.core.units import Call
 from sidecar.engine.answer import pressure
@@ -32,7 +33,8 @@ from sidecar.engine.messages import (
     WorkGiven,
 )
 from sidecar.engine.rebuild import known_body, stored_body
-from sidecar.engine.record_call import known_request, plan_on
+from sidecar.engine.receipts import items_of
+from sidecar.engine.record_call import known_request, plan_on, untold_with
 from sidecar.engine.record_messages import (
     OpenCallView,
     PinView,
@@ -44,7 +46,7 @@ from sidecar.engine.record_messages import (
 from sidecar.engine.refs import shown
 from sidecar.engine.session import Session
 from sidecar.formats import adapter as adapter_of
-from sidecar.formats.base import Adapter
+from sidecar.formats.base import Adapter, ReadBackCall
 
 if TYPE_CHECKING:
     from sidecar.engine.engine import Engine
@@ -55,6 +57,25 @@ Closed = dict[tuple[int, int], bytes]
 """By (number of the item that holds the call, call_index): the result that was written for it."""
 
 _CLOSED = msgspec.msgpack.Decoder(list[tuple[int, int, bytes]])
+
+
+_NOTES_OF_BODY = ("INVALID_HISTORY", "CHECKPOINT_ASIDE", "ANCHORS_CHANGED")
+
+
+class _Placed(NamedTuple):
+    """An item to add."""
+
+    behind: int  # index of the item before it
+    item: bytes
+    closes: bool  # something in it is no real result
+
+
+class _Settled(NamedTuple):
+    """What a turn lacks."""
+
+    items: list[_Placed]
+    results: Closed
+    waits: bool  # there are calls that stay open
 
 
 class RecoverCall:
@@ -68,68 +89,56 @@ class RecoverCall:
         self.notes: list[Note] = []
 
     def run(self) -> RecoverResult:
-        """Do it."""
+        """Do it. All of the session is durable, and in step with the store."""
         given, session = self.given, self.session
         if not session.exists and not session.metas:
             raise SessionNotFoundError("no such session", hint="check scope and session_id; a deleted session is gone for good")
+        if given.include_body and not session.envelope_digest:
+            stored_body(self.engine, session)  # refuses, before anything is written
         adapter = adapter_of(session.head.format)
         fit = self._read(adapter)
-        turns = self._turns(fit)
-        open_calls = [(turn, call) for turn in turns for call in turn.open]
-        closed: Closed = {}
+        turns = open_turns(fit.intake.units, fit.closing)
         if given.close_interrupted:
-            closed, open_calls = self._close(adapter, fit, turns, open_calls)
+            closed = self._close(adapter, fit, turns)
+            keys = list(closed)
+            keys += [key for turn in turns for call in turn.open if (key := _key(fit, call)) not in closed]
             fit = self._read(adapter)
         else:
+            closed = {}
+            keys = [_key(fit, call) for turn in turns for call in turn.open]
             fit = self._with_recorded(adapter, fit, turns)
-        views = tuple(self._open_view(fit, call, closed) for _, call in open_calls)
-        return self._answer(adapter, fit, views)
+        calls = [call for key in keys if (call := fit.refs.call_at(*key)) is not None]
+        calls.sort(key=lambda call: (call.item, call.call_index))
+        return self._answer(adapter, fit, tuple(self._open_view(fit, call, closed) for call in calls))
 
     # Reading ----------------------------------------------------------------------------------------------------------
 
     def _read(self, adapter: Adapter) -> FitCall:
-        body, _ = known_body(self.engine, self.session, adapter)
+        """What is durable: cache markers that a body brought are not in it."""
+        body, _ = known_body(self.engine, self.session, adapter, stored=True)
         return plan_on(self.engine, self.session, adapter, body, RecordInput(self.session.key, ""))
 
-    def _turns(self, fit: FitCall) -> list[OpenTurn]:
-        closing = {index for number in self.session.closing if (index := fit.refs.index_of(number)) >= 0}
-        return open_turns(fit.intake.units, fit.intake.parts, closing)
-
     def _with_recorded(self, adapter: Adapter, fit: FitCall, turns: Sequence[OpenTurn]) -> FitCall:
-        """The same body with the results of turns of which each call's was recorded with a receipt; nothing is written."""
-        added: dict[int, list[bytes]] = {}
-        for turn in turns:
-            results = [receipt.result if (receipt := self._receipt(fit, call)) is not None else b"" for call in turn.calls]
-            if all(results) and not any(call.results for call in turn.calls):
-                added[turn.unit.turn[-1]] = adapter.result_items(results)
-        if not added:
+        """The same body with the results of turns of which each call's is known; nothing is written."""
+        placed = [item for turn in turns if not (found := self._settle_turn(adapter, fit, turn)).waits for item in found.items]
+        if not placed:
             return fit
-        self.notes.append(Note("RESULTS_FROM_RECEIPTS", f"{len(added)} turns stand with results that came with receipts alone"))
-        return plan_on(self.engine, self.session, adapter, self._with(fit, added), RecordInput(self.session.key, ""))
-
-    def _receipt(self, fit: FitCall, call: Call) -> ReceiptRecord | None:
-        return self.session.receipts.get((fit.intake.numbers[call.item], call.call_index))
-
-    def _content(self, fit: FitCall, call: Call) -> bytes:
-        return fit.intake.body[call.part.start : call.part.end]
+        self.notes.append(
+            Note("RESULTS_FROM_RECEIPTS", f"{len(placed)} items hold results that came with receipts: adopt the body with them")
+        )
+        return plan_on(self.engine, self.session, adapter, _with(fit, placed), RecordInput(self.session.key, ""))
 
     # Closing ----------------------------------------------------------------------------------------------------------
 
-    def _close(
-        self, adapter: Adapter, fit: FitCall, turns: Sequence[OpenTurn], open_calls: list[tuple[OpenTurn, Call]]
-    ) -> tuple[Closed, list[tuple[OpenTurn, Call]]]:
-        """Give calls that died an honest result. Also the calls that were open when this was first asked."""
+    def _close(self, adapter: Adapter, fit: FitCall, turns: Sequence[OpenTurn]) -> Closed:
+        """Give calls that died an honest result. When this was asked before: what it came to then."""
         given, session = self.given, self.session
         if not given.request_id:
             raise InvalidFieldError("request_id is required with close_interrupted", field="request_id")
         digest = sha256(b"close_interrupted").digest()
         known = known_request(session, given.request_id, digest)
         if known is not None:
-            closed = {(number, index): result for number, index, result in _CLOSED.decode(known.detail)}
-            calls = {(fit.intake.numbers[c.item], c.call_index): c for unit in fit.intake.units for c in unit.calls}
-            still = {(fit.intake.numbers[c.item], c.call_index): turn for turn, c in open_calls}
-            spare = turns[0] if turns else OpenTurn(fit.intake.units[0], [], []) if fit.intake.units else None
-            return closed, [(turn, calls[key]) for key in closed if key in calls and (turn := still.get(key, spare)) is not None]
+            return {(number, index): result for number, index, result in _CLOSED.decode(known.detail)}
         head = session.head
         if given.expected_revision is not None and given.expected_revision != head.revision:
             raise RevisionConflictError(
@@ -137,64 +146,77 @@ class RecoverCall:
                 hint="another process is at work on this session",
                 revision=head.revision,
             )
-        closed = {}
+        closed: Closed = {}
         receipts: list[ReceiptRecord] = []
-        added: dict[int, list[bytes]] = {}  # by index of the item behind which they stand
+        placed: list[_Placed] = []
+        waiting = 0
         for turn in turns:
-            self._close_turn(adapter, fit, turn, closed, receipts, added)
-        self._write(adapter, fit, digest, closed, receipts, added)
-        told = [(turn, call) for turn, call in open_calls]
-        return closed, told
+            written = [self._closing_receipt(adapter, fit, call, closing) for call, closing in self._died(fit, turn)]
+            found = self._settle_turn(adapter, fit, turn, written)
+            receipts += written
+            placed += found.items
+            closed.update(found.results)
+            waiting += found.waits
+        if waiting:
+            self.notes.append(
+                Note("CALLS_WAITING", f"{waiting} turns have calls that wait for a person or a long job: they stay open")
+            )
+        self._write(adapter, fit, digest, closed, receipts, placed)
+        return closed
 
-    def _close_turn(
-        self,
-        adapter: Adapter,
-        fit: FitCall,
-        turn: OpenTurn,
-        closed: Closed,
-        receipts: list[ReceiptRecord],
-        added: dict[int, list[bytes]],
-    ) -> None:
-        """Results of one turn, where all of its calls have one then; else what can be said is kept with receipts."""
-        numbers, next_number = fit.intake.numbers, len(self.session.metas)
-        results: list[bytes] = []
-        waits = answered = False
-        for call in turn.calls:
+    def _died(self, fit: FitCall, turn: OpenTurn) -> list[tuple[Call, Closing]]:
+        """Calls without any result, with what an honest one says."""
+        found = []
+        for call in turn.open:
             receipt = self._receipt(fit, call)
-            key = (numbers[call.item], call.call_index)
-            if call not in turn.open or call.results:
-                answered = True  # by a real result, or closed before
-                continue
-            if receipt is not None and receipt.result:
-                results.append(receipt.result)
-                closed[key] = receipt.result
-                continue
             closing = closing_of(receipt)
-            if closing is None:
+            if closing is not None and not call.results and (receipt is None or not receipt.result):
+                found.append((call, closing))
+        return found
+
+    def _closing_receipt(self, adapter: Adapter, fit: FitCall, call: Call, closing: Closing) -> ReceiptRecord:
+        receipt = self._receipt(fit, call)
+        number, index = _key(fit, call)
+        return ReceiptRecord(
+            call=CallKey(number, index, shown(call.id)),
+            state=closing.state,
+            idempotency_key="" if receipt is None else receipt.idempotency_key,
+            detail="closed after a crash" if receipt is None else receipt.detail,
+            result=adapter.result(_asked(adapter, fit, call), closing.text, is_error=closing.state is not EffectState.SETTLED),
+            revision=self.session.head.revision + 1,
+            next_number=len(self.session.metas),
+            closing=True,
+            holds=receipt is not None and receipt.state is EffectState.UNKNOWN,
+        )
+
+    def _settle_turn(self, adapter: Adapter, fit: FitCall, turn: OpenTurn, written: Sequence[ReceiptRecord] = ()) -> _Settled:
+        """Items with the results that a turn lacks, from receipts: those there are, and those written now."""
+        receipts = dict(self.session.receipts)
+        receipts.update({(each.call.number, each.call.call_index): each for each in written})
+        results: Closed = {}
+        groups: dict[int, list[ReceiptRecord]] = {}  # by the item behind which they stand
+        waits = False
+        for call in turn.open:
+            if call.results:
+                continue  # closed before
+            key = _key(fit, call)
+            receipt = receipts.get(key)
+            if receipt is None or not receipt.result:
                 waits = True
                 continue
-            asked = adapter.parse_call(self._content(fit, call))
-            result = adapter.result(asked, closing.text, is_error=closing.state is not EffectState.SETTLED)
-            results.append(result)
-            closed[key] = result
-            receipts.append(
-                ReceiptRecord(
-                    call=CallKey(key[0], key[1], shown(call.id)),
-                    state=closing.state,
-                    idempotency_key="" if receipt is None else receipt.idempotency_key,
-                    detail="closed after a crash" if receipt is None else receipt.detail,
-                    result=result,
-                    revision=self.session.head.revision + 1,
-                    next_number=next_number,
-                    closing=True,
-                )
-            )
-        if not results:
-            return
-        if adapter.merges_users and (waits or answered):
-            return  # its results are one item, which is not complete
-        behind = max((fit.intake.parts[index].item for call in turn.calls for index in call.results), default=turn.unit.turn[-1])
-        added[max(behind, turn.unit.turn[-1])] = adapter.result_items(results)
+            results[key] = receipt.result
+            groups.setdefault(turn.unit.turn[-1] if adapter.merges_users else call.item, []).append(receipt)
+        if waits and adapter.merges_users:
+            groups = {}  # its results are one item, which is not complete
+        items = []
+        for at, group in groups.items():
+            if adapter.merges_users:
+                closes = any(receipt.closing for receipt in group)
+                items += [_Placed(at, item, closes) for item in items_of(adapter, [receipt.result for receipt in group])]
+                continue
+            behind = _last_result(fit, at)
+            items += [_Placed(behind, item, each.closing) for each in group for item in items_of(adapter, [each.result])]
+        return _Settled(items, results, waits)
 
     def _write(
         self,
@@ -203,30 +225,28 @@ class RecoverCall:
         digest: bytes,
         closed: Closed,
         receipts: list[ReceiptRecord],
-        added: Mapping[int, Sequence[bytes]],
+        placed: Sequence[_Placed],
     ) -> None:
         session, given, head = self.session, self.given, self.session.head
-        closing_now = [item for items in added.values() for item in items]
-        body = self._with(fit, added) if closing_now else fit.intake.body
-        again = plan_on(self.engine, session, adapter, body, RecordInput(session.key, ""))
+        again = fit
+        if placed:
+            again = plan_on(self.engine, session, adapter, _with(fit, placed), RecordInput(session.key, ""))
         change = change_of(again, NO_CUTS, again.intake.scan)
-        revision = head.revision + 1
+        revision = head.revision + (1 if placed or receipts else 0)
+        change.scan = None
+        closing = {each.item for each in placed if each.closes}
+        change.items = [
+            msgspec.structs.replace(item, meta=msgspec.structs.replace(item.meta, closing=item.raw in closing))
+            for item in change.items
+        ]
         change.head = msgspec.structs.replace(
             change.head,
             revision=revision,
             read_back=head.read_back,
             read_back_tool_name=head.read_back_tool_name,
             injected=head.injected,
+            untold=untold_with(head.untold, change.items),
         )
-        change.scan = None
-        written = [receipt.result for receipt in receipts]
-        change.items = [
-            msgspec.structs.replace(
-                item,
-                meta=msgspec.structs.replace(item.meta, closing=any(result in item.raw for result in written), recorded=True),
-            )
-            for item in change.items
-        ]
         change.receipts = receipts
         detail = msgspec.msgpack.encode([(number, index, result) for (number, index), result in closed.items()])
         change.requests = [
@@ -234,32 +254,21 @@ class RecoverCall:
         ]
         change.must_keep = change.must_wait = True
         write(self.engine, session, change)
-        session.seen = again.seen()
+        session.seen = None  # which units are settled was said before their calls were closed
 
-    def _with(self, fit: FitCall, added: Mapping[int, Sequence[bytes]]) -> bytes:
-        body, items = fit.intake.body, fit.intake.items
-        pieces: list[bytes] = []
-        at = 0
-        for index in sorted(added):
-            end = items[index].end
-            pieces.append(body[at:end])
-            pieces += [b"," + item for item in added[index]]
-            at = end
-        pieces.append(body[at:])
-        return b"".join(pieces)
+    def _receipt(self, fit: FitCall, call: Call) -> ReceiptRecord | None:
+        return self.session.receipts.get(_key(fit, call))
 
     # The answer -------------------------------------------------------------------------------------------------------
 
     def _open_view(self, fit: FitCall, call: Call, closed: Closed) -> OpenCallView:
-        key = (fit.intake.numbers[call.item], call.call_index)
-        receipt = self.session.receipts.get(key)
-        name = fit.intake.reading.decode(call.part.name_start, call.part.name_end) if call.part.name_start >= 0 else b""
+        receipt = self._receipt(fit, call)
         return OpenCallView(
             call=CallRef(shown(call.id), call.item, call.call_index),
-            tool_name=shown(name),
-            content=self._content(fit, call),
+            tool_name=shown(_name(fit, call)),
+            content=_content(fit, call),
             receipt=None if receipt is None else self._receipt_view(receipt, fit),
-            closed_by=closed.get(key, b""),
+            closed_by=closed.get(_key(fit, call), b""),
         )
 
     def _receipt_view(self, receipt: ReceiptRecord, fit: FitCall) -> ReceiptView:
@@ -270,15 +279,14 @@ class RecoverCall:
     def _answer(self, adapter: Adapter, fit: FitCall, views: tuple[OpenCallView, ...]) -> RecoverResult:
         session, given = self.session, self.given
         index = BranchIndex(session.head.branch)
-        closing = {at for number in session.closing if (at := index.index_of(number)) >= 0}
         final = {
-            (fit.intake.numbers[call.item], call.call_index)
+            _key(fit, call)
             for unit in fit.intake.units
             for call in unit.calls
-            if any(fit.intake.parts[part].item not in closing for part in call.results)
+            if any(index not in fit.closing for index in call.results)
         }
         # What closed a call says nothing any more once its real result came.
-        told = [each for key, each in session.receipts.items() if not (each.closing and key in final)]
+        told = [each for key, each in session.receipts.items() if not (each.closing and not each.holds and key in final)]
         receipts = sorted(
             told,
             key=lambda each: (index.index_of(each.call.number) < 0, index.index_of(each.call.number), each.call.call_index),
@@ -290,8 +298,7 @@ class RecoverCall:
         ]
         sent = Compaction(fit).before
         has_body = bool(session.envelope_digest)
-        if given.include_body and not has_body:
-            stored_body(self.engine, session)
+        told_of_body = [note for note in fit.notes if note.reason in _NOTES_OF_BODY] if has_body else []
         return RecoverResult(
             format=adapter.format,
             revision=session.head.revision,
@@ -304,7 +311,7 @@ class RecoverCall:
             attempts=tuple(attempts),
             open_calls=views,
             artifact_count=len(session.artifact_ids),
-            notes=tuple(self.notes),
+            notes=(*self.notes, *told_of_body),
             receipts=tuple(self._receipt_view(each, fit) for each in receipts),
             pins=tuple(
                 PinView(
@@ -320,6 +327,49 @@ class RecoverCall:
                 for pin in session.pins
             ),
         )
+
+
+def _key(fit: FitCall, call: Call) -> tuple[int, int]:
+    return fit.intake.numbers[call.item], call.call_index
+
+
+def _content(fit: FitCall, call: Call) -> bytes:
+    return fit.intake.body[call.part.start : call.part.end]
+
+
+def _name(fit: FitCall, call: Call) -> bytes:
+    return fit.intake.reading.decode(call.part.name_start, call.part.name_end) if call.part.name_start >= 0 else b""
+
+
+def _asked(adapter: Adapter, fit: FitCall, call: Call) -> ReadBackCall:
+    """A call as a result of it is written; one that the dialect's own reader refuses has its id all the same."""
+    try:
+        return adapter.parse_call(_content(fit, call))
+    except MalformedBodyError:
+        part = call.part
+        raw_id = fit.intake.body[part.id_start : part.id_end] if part.id_start >= 0 else b'""'
+        return ReadBackCall(shown(call.id), shown(_name(fit, call)), None, raw_id)
+
+
+def _last_result(fit: FitCall, at: int) -> int:
+    """The last of the items with results that stand directly behind an item; that one when there are none."""
+    items = fit.intake.items
+    while at + 1 < len(items) and items[at + 1].role == Role.RESULT:
+        at += 1
+    return at
+
+
+def _with(fit: FitCall, placed: Sequence[_Placed]) -> bytes:
+    """A body with items added, each behind the one that it belongs to."""
+    body, items = fit.intake.body, fit.intake.items
+    pieces: list[bytes] = []
+    at = 0
+    for each in sorted(placed, key=lambda each: each.behind):
+        end = items[each.behind].end
+        pieces += [body[at:end], b"," + each.item]
+        at = end
+    pieces.append(body[at:])
+    return b"".join(pieces)
 
 
 def anchors_view(anchors: Anchors, index: BranchIndex) -> AnchorsGiven:

@@ -58,6 +58,10 @@ class Refs:
         """Where a raw item stands in the body; -1 when it does not."""
         return self._index.index_of(number)
 
+    def call_at(self, number: int, call_index: int) -> Call | None:
+        """The call of a key; None when the body has it not."""
+        return self._calls.get((self.index_of(number), call_index))
+
     def key_of(self, call: Call) -> CallKey:
         """A call's key."""
         return CallKey(self._numbers[call.item], call.call_index, shown(call.id))

@@ -114,6 +114,7 @@ class Session:
         self.live: list[CheckpointRecord] = []  # of the checkpoints
         self.reasoning_left = False  # some record leaves reasoning out
         self.closing: set[int] = set()  # numbers of items that only close what a crash interrupted
+        self.closed: set[tuple[int, int]] = set()  # calls whose newest receipt only closed them
         self.trouble: TrimtabError | None = None  # why a queued batch failed
         self.ratio = Ratio()
         self.usage: UsageFigures | None = None
@@ -126,7 +127,7 @@ class Session:
             for record in image.offloads:
                 self.add_record(record)
             for receipt in image.receipts:
-                self.receipts[(receipt.call.number, receipt.call.call_index)] = receipt
+                self.add_receipt(receipt)
             self.set_branch(from_ranges(self.head.branch))
             self.attempts = {attempt.attempt_id: attempt for attempt in image.attempts}
             self.requests = {request.request_id: request for request in image.requests}
@@ -138,6 +139,15 @@ class Session:
         self.metas.append(meta)
         if meta.closing:
             self.closing.add(meta.number)
+
+    def add_receipt(self, receipt: ReceiptRecord) -> None:
+        """A receipt, in order of commit."""
+        key = (receipt.call.number, receipt.call.call_index)
+        self.receipts[key] = receipt
+        if receipt.closing:
+            self.closed.add(key)
+        else:
+            self.closed.discard(key)
 
     def add_record(self, record: Offload) -> None:
         """A record, in order of commit."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fastpath import Role
+from fastpath import Kind, Role
 from sidecar.core.types import EffectState
 from sidecar.core.units import Unit, build_units, mark_settled
 from sidecar.formats.base import Adapter
@@ -283,9 +284,22 @@ def test_mark_settled_finds_receipts_by_number_not_by_index() -> None:
     assert settled(CHAT, ONE, receipts=receipts, numbers=[7, 5, 9]) == [True]
 
 
-def test_mark_settled_of_a_closing_item_is_no_final_result() -> None:
-    assert settled(CHAT, ONE, closing=[2]) == [False]
-    assert settled(CHAT, [*ONE, tool("a", "real")], closing=[2]) == [True]
+def test_mark_settled_of_a_closing_result_is_not_final() -> None:
+    closing = [part_of_result(ONE)]
+    assert settled(CHAT, ONE, closing=closing) == [False]
+    assert settled(CHAT, [*ONE, tool("a", "real")], closing=closing) == [True]
+
+
+def test_mark_settled_of_a_receipt_that_closed_a_call_ends_with_a_real_result_whenever_that_was_stored() -> None:
+    closed = msgspec.structs.replace(receipt(1, EffectState.UNKNOWN, 9), closing=True)
+    assert settled(CHAT, ONE, receipts={(1, 0): closed}) == [True]
+    assert settled(CHAT, ONE, receipts={(1, 0): closed}, closing=[part_of_result(ONE)]) == [False]
+
+
+def part_of_result(items: list[Json]) -> int:
+    """Index of the first result among the parts of a chat body."""
+    _, scanned = units_of(CHAT, items)
+    return next(index for index, part in enumerate(scanned.parts()) if part.kind == Kind.RESULT)
 
 
 @pytest.mark.parametrize("at", [1, 2, 3])

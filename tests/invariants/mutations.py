@@ -86,8 +86,8 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "3",
         "sidecar/core/units.py",
-        "_settled(call, parts, numbers, receipts, closing_items) for call in unit.calls",
-        "_settled(call, parts, numbers, receipts, closing_items) for call in unit.calls[:1]",
+        "_settled(call, parts, numbers, receipts, closing) for call in unit.calls",
+        "_settled(call, parts, numbers, receipts, closing) for call in unit.calls[:1]",
         (
             f"{SETTLED}without_receipts_asks_for_a_result_of_each_call",
             f"{FIT}externalizes_the_whole_batch_when_its_last_result_came",
@@ -155,7 +155,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         "sidecar/core/units.py",
         "    if not final:\n        return False\n",
         "",
-        (f"{SETTLED}of_one_dangling_call_leaves_other_units_settled", f"{SETTLED}of_a_closing_item_is_no_final_result"),
+        (f"{SETTLED}of_one_dangling_call_leaves_other_units_settled", f"{SETTLED}of_a_closing_result_is_not_final"),
     ),
     Mutation(
         "4",

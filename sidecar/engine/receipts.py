@@ -1,0 +1,75 @@
+"""Results that come with receipts: whether one is what it says, and which of a body only close what a crash interrupted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from fastpath import Kind, Part, canon, scan, strip_markers
+from sidecar.core.errors import InvalidFieldError, MalformedBodyError
+from sidecar.core.types import ReceiptRecord
+from sidecar.core.units import Call
+from sidecar.formats.base import Adapter
+from sidecar.formats.values import check_object, value_text
+
+__all__ = ["check_result", "closing_results", "items_of"]
+
+_HINT = "give the result as it will stand in the history: a tool message, a tool_result block"
+
+
+def check_result(adapter: Adapter, call: Call, result: bytes) -> bytes:
+    """A result that may stand in the history, white space around it taken off.
+
+    Raises:
+        MalformedBodyError: it is not one JSON object.
+        InvalidFieldError: it is no result of the dialect, or it answers another call.
+    """
+    try:
+        value = check_object(result, "receipts.result")
+    except MalformedBodyError as error:
+        raise MalformedBodyError(error.message, hint=_HINT, **error.details) from error
+    body = adapter.empty_body[:-2] + b",".join(adapter.result_items([value])) + b"]}"
+    found = scan(body, adapter.grammar)
+    parts = [part for part in found.parts() if part.parent < 0]
+    if found.item_count != 1 or [part.kind for part in parts] != [Kind.RESULT]:
+        raise InvalidFieldError(f"receipts.result is no result of {adapter.name}", hint=_HINT, field="receipts.result")
+    if value_text(body[parts[0].id_start : parts[0].id_end] if parts[0].id_start >= 0 else b"") != call.id:
+        raise InvalidFieldError(
+            "receipts.result answers another call than the one that its receipt names",
+            hint="the result must have the call's id",
+            field="receipts.result",
+        )
+    return value
+
+
+def closing_results(
+    adapter: Adapter,
+    body: bytes,
+    parts: Sequence[Part],
+    calls: Sequence[tuple[Call, tuple[int, int]]],
+    receipts: Mapping[tuple[int, int], ReceiptRecord],
+) -> set[int]:
+    """Indices of result parts that say only what closed their call: not final results, in whatever item they stand.
+
+    Args:
+        adapter: of the body's dialect.
+        body: raw.
+        parts: of the body.
+        calls: with their keys; those of which the newest receipt closed them.
+        receipts: the newest of each call.
+    """
+    found: set[int] = set()
+    for call, key in calls:
+        closed = _identity(adapter, receipts[key].result)
+        found.update(index for index in call.results if _identity(adapter, body[parts[index].start : parts[index].end]) == closed)
+    return found
+
+
+def items_of(adapter: Adapter, results: Sequence[bytes]) -> list[bytes]:
+    """Results of one turn as the items that stand behind it, cache markers left out."""
+    return [strip_markers(item, 0, len(item), adapter.grammar) for item in adapter.result_items(results)]
+
+
+def _identity(adapter: Adapter, result: bytes) -> bytes:
+    """What is equal for equal results, however they are spelled."""
+    item = b",".join(adapter.result_items([result]))
+    return canon(item, 0, len(item), adapter.grammar)[0]
