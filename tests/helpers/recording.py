@@ -17,7 +17,7 @@ from sidecar.engine.record_messages import OpenCallView, RecordInput, RecordResu
 from sidecar.formats import ADAPTERS
 from store.store import LmdbStore
 
-__all__ = ["FORMATS", "Desk", "Run", "desk", "dumped", "rules_broken"]
+__all__ = ["FORMATS", "Desk", "Run", "desk", "dumped", "opened", "rules_broken"]
 
 Json = dict[str, Any]
 FORMATS = {"openai-chat": Format.OPENAI_CHAT, "anthropic-messages": Format.ANTHROPIC_MESSAGES}

@@ -1,0 +1,494 @@
+"""Recover: what is open after a crash, what an honest result says of it, and what ends that again."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from sidecar.core.compaction import CompactMode, Summarizer
+from sidecar.core.errors import InvalidFieldError, RevisionConflictError, SessionNotFoundError
+from sidecar.core.types import EffectState, LimitsGiven, ReadBack
+from sidecar.engine.compact_messages import CompactInput, CompactOutcome, CompactResult, FinishInput
+from sidecar.engine.messages import CallRef, FitOutcome
+from sidecar.engine.record_messages import RecoverResult
+from tests.helpers.recording import FORMATS, Desk, Run, desk, opened, rules_broken
+
+PENDING, SETTLED, WAITING = EffectState.PENDING, EffectState.SETTLED, EffectState.WAITING
+NOT_STARTED, FAILED, UNKNOWN = EffectState.NOT_STARTED, EffectState.FAILED, EffectState.UNKNOWN
+LONG = "so it went, and went on\n" * 500
+TINY = LimitsGiven(compact_target_bytes=1, compact_min_saving_bytes=1, keep_unit_count=1)
+
+
+@pytest.fixture(scope="module")
+def place() -> Iterator[Desk]:
+    with desk() as made:
+        yield made
+
+
+@pytest.fixture(params=FORMATS)
+def run(place: Desk, request: pytest.FixtureRequest) -> Run:
+    return place.run(request.param)
+
+
+@pytest.fixture
+def chat(place: Desk) -> Run:
+    return place.run("openai-chat")
+
+
+@pytest.fixture
+def messages(place: Desk) -> Run:
+    return place.run("anthropic-messages")
+
+
+def _history(body: bytes) -> list[Any]:
+    return list(json.loads(body)["messages"])
+
+
+def _texts(body: bytes) -> dict[str, list[str]]:
+    """By call id: what the results of a body say."""
+    found: dict[str, list[str]] = {}
+    for item in _history(body):
+        blocks = item["content"] if isinstance(item["content"], list) else []
+        if item["role"] == "tool":
+            found.setdefault(item["tool_call_id"], []).append(item["content"])
+        for block in blocks:
+            if block["type"] == "tool_result":
+                found.setdefault(block["tool_use_id"], []).append(block["content"])
+    return found
+
+
+def _notes(result: Any) -> list[str]:
+    return [note.reason for note in result.notes if note.reason != "TOKENS_UNKNOWN"]
+
+
+def _compact(run: Run, body: bytes = b"", **more: Any) -> CompactResult:
+    run.requests += 1
+    given: Any = {"limits": TINY, "ignore_pressure": True, "force_mid_stage": True, **more}
+    return run.engine.compact(CompactInput(run.key, f"q{run.requests}", body=body, **given))
+
+
+def _same_after_restart(run: Run, known: RecoverResult) -> None:
+    run.desk.reopen()
+    again = run.recover(body=bool(known.body))
+    assert msgspec.structs.replace(again, open_calls=()) == msgspec.structs.replace(known, open_calls=())
+    told = [msgspec.structs.replace(view, closed_by=b"") for view in known.open_calls]
+    assert list(again.open_calls) == told
+
+
+# What is known
+
+
+def test_recover_of_no_session_is_refused(run: Run) -> None:
+    with pytest.raises(SessionNotFoundError):
+        run.recover()
+    with pytest.raises(SessionNotFoundError):
+        run.close()
+
+
+def test_recover_writes_nothing_and_says_the_same_each_time(run: Run) -> None:
+    items = [run.user(), run.calls("a", "b"), *run.results(run.result("a"))]
+    run.fit(items)
+    before = run.stored(), run.engine.store.summary(run.key)
+    first = run.recover()
+    assert run.recover() == first
+    assert (run.stored(), run.engine.store.summary(run.key)) == before
+    assert first.body == run.body(items)
+    assert opened(first.open_calls) == ["b"]
+    _same_after_restart(run, first)
+
+
+def test_recover_body_is_that_of_fit_with_stubs_and_a_live_checkpoint(run: Run) -> None:
+    limits = LimitsGiven(soft_bytes=30_000, target_bytes=29_000, min_saving_bytes=1, externalize_bytes=20_000)
+    items = [run.user("first")]
+    for at in range(9):
+        items += [run.calls(f"c{at}"), *run.results(run.result(f"c{at}", LONG[: 4000 * (at + 1) if at < 8 else 25_000]))]
+    run.fit(items, limits=limits)
+    made = _compact(run, limits=LimitsGiven(compact_target_bytes=1, compact_min_saving_bytes=1, keep_unit_count=2))
+    assert made.outcome is CompactOutcome.COMMITTED
+    items += [run.calls("z"), *run.results(run.result("z"))]
+    fitted = run.fit(items, limits=limits)
+    assert fitted.outcome is FitOutcome.FITTED
+    known = run.recover()
+    assert known.body == fitted.body
+    assert known.pressure is not None
+    assert known.pressure.total_bytes == len(known.body)
+    assert [view.checkpoint_id for view in known.checkpoints] == ["c1"]
+    assert known.artifact_count > 0
+    _same_after_restart(run, known)
+    assert run.fit(items, limits=limits).body == known.body
+    adopted = run.fit(known.body, limits=limits)
+    assert (adopted.outcome, adopted.body) == (FitOutcome.UNCHANGED, b"")
+
+
+def test_recover_tells_open_and_unknown_attempts(run: Run) -> None:
+    items = [run.user()]
+    for at in range(3):
+        items += [run.calls(f"c{at}"), *run.results(run.result(f"c{at}", LONG))]
+    run.fit(items)
+    planned = _compact(run, summarizer=Summarizer.CALLER, mode=CompactMode.EXTEND)
+    assert planned.outcome is CompactOutcome.PLANNED
+    assert planned.attempt is not None
+    run.desk.reopen()
+    assert [(a.attempt_id, a.state.name) for a in run.recover().attempts] == [(planned.attempt.attempt_id, "DISPATCHED")]
+    run.engine.finish_compact(FinishInput(run.key, planned.attempt.attempt_id, unknown="who knows"))
+    assert [a.state.name for a in run.recover().attempts] == ["UNKNOWN"]
+
+
+def test_recover_with_injected_tool_gives_the_body_with_it(run: Run) -> None:
+    items = [run.user(), run.says()]
+    fitted = run.fit(run.body(items, tools=[]), read_back=ReadBack.INJECT)
+    assert run.recover().body == fitted.body
+    run.desk.reopen()
+    assert run.recover().body == fitted.body
+
+
+# What is open
+
+
+def test_recover_open_calls_of_batches_repeated_and_empty_ids(run: Run) -> None:
+    items = [
+        run.user(),
+        run.calls("a"),
+        *run.results(run.result("a")),
+        run.calls("a", "b", "a"),
+    ]
+    run.fit(items)
+    known = run.recover()
+    at = len(items) - 1
+    assert [view.call for view in known.open_calls] == [CallRef("a", at, 0), CallRef("b", at, 1), CallRef("a", at, 2)]
+    closed = run.close()
+    assert len(_texts(closed.body)["a"]) == 3
+    assert len(_texts(closed.body)["b"]) == 1
+
+
+def test_recover_open_calls_without_ids_and_of_the_old_kind_are_closed(chat: Run) -> None:
+    legacy = {"role": "assistant", "content": None, "function_call": {"name": "deploy", "arguments": "{}"}}
+    chat.fit([chat.user(), legacy])
+    known = chat.close()
+    assert opened(known.open_calls) == [""]
+    assert json.loads(known.open_calls[0].content) == legacy["function_call"]
+    assert _history(known.body)[-1]["role"] == "function"
+    assert rules_broken(chat, known.body) == []
+    other = chat.desk.run("openai-chat")
+    other.fit([other.user(), other.calls("", "")])
+    known = other.close()
+    assert [(view.call.call_index, view.tool_name) for view in known.open_calls] == [(0, "deploy"), (1, "deploy")]
+    assert [item["tool_call_id"] for item in _history(known.body)[2:]] == ["", ""]
+
+
+def test_recover_a_call_without_a_name_is_closed_all_the_same(chat: Run) -> None:
+    nameless = {"role": "assistant", "content": None, "tool_calls": [{"id": "a", "type": "function", "function": {}}]}
+    chat.fit([chat.user(), nameless])
+    assert list(_texts(chat.close().body)) == ["a"]
+
+
+def test_recover_closes_a_call_that_a_new_user_turn_stands_behind(run: Run) -> None:
+    items = [run.user(), run.says(), run.user("b"), run.calls("a", "b"), run.user("new turn"), run.says("hm")]
+    fitted = run.fit(items)
+    assert "INVALID_HISTORY" in _notes(fitted)
+    known = run.close()
+    assert rules_broken(run, known.body) == []
+    assert _notes(known) == []
+    assert opened(known.open_calls) == ["a", "b"]
+    history = _history(known.body)
+    assert [item for item in history if item in items] == items
+    assert set(_texts(known.body)) == {"a", "b"}
+    _same_after_restart(run, known)
+    raw = run.fit(items)  # the agent goes on with its own history: the closing results are not forced on it
+    assert _history(raw.body or run.body(items)) == items
+    back = run.fit(known.body)
+    assert back.match.new_item_count == 0
+
+
+def test_recover_several_dead_turns_are_closed_at_once(run: Run) -> None:
+    items = [run.user(), run.calls("a"), run.user("b"), run.calls("b"), run.user("c"), run.calls("c", "d")]
+    run.fit(items)
+    known = run.close()
+    assert rules_broken(run, known.body) == []
+    assert opened(known.open_calls) == ["a", "b", "c", "d"]
+    assert [view.call.item_index for view in known.open_calls] == [1, 4, 7, 7]  # as they stand now
+
+
+# How it is closed
+
+CLOSED: dict[EffectState | None, tuple[str, EffectState]] = {
+    None: ("outcome is unknown", UNKNOWN),
+    NOT_STARTED: ("Not run", FAILED),
+    PENDING: ("outcome is unknown", UNKNOWN),
+    UNKNOWN: ("outcome is unknown", UNKNOWN),
+    SETTLED: ("the effect happened", SETTLED),
+    FAILED: ("did not happen", FAILED),
+}
+MATRIX = [
+    (state, recorded, waits)
+    for state, recorded, waits in itertools.product(CLOSED, [False, True], [False, True])
+    if state is not None or not recorded
+]
+
+
+@pytest.mark.parametrize(("state", "recorded", "sibling_waits"), MATRIX, ids=lambda value: str(getattr(value, "name", value)))
+def test_recover_closes_by_what_the_receipt_says(
+    run: Run, state: EffectState | None, recorded: bool, sibling_waits: bool
+) -> None:
+    items = [run.user(), run.calls("a", "w") if sibling_waits else run.calls("a")]
+    run.fit(items)
+    given = [run.receipt("w", WAITING)] if sibling_waits else []
+    result = run.result("a", "real") if recorded else None
+    if state is not None:
+        given.append(run.receipt("a", state, result=result, idempotency_key="key", detail="why"))
+    run.record(receipts=tuple(given))
+    revision = run.recover().revision
+    known = run.close()
+    words, after = CLOSED[state]
+    view = known.open_calls[0]
+    assert opened(known.open_calls) == ["a", "w"][: 1 + sibling_waits]
+    said = json.loads(view.closed_by)
+    text = said["content"]
+    assert view.receipt is not None
+    assert (view.receipt.idempotency_key, view.receipt.detail) == (("key", "why") if state else ("", "closed after a crash"))
+    assert text == "real" if recorded else words in text
+    assert view.receipt.state is (state if recorded else after)
+    placed = run.chat or not sibling_waits
+    assert _texts(known.body) == ({"a": [text]} if placed else {})
+    assert _notes(known)[:1] == (["CALLS_WAITING"] if sibling_waits else [])
+    assert known.revision == revision + (1 if placed or not recorded else 0)
+    assert (rules_broken(run, known.body) == []) is not sibling_waits
+    _same_after_restart(run, run.recover())
+
+
+def test_recover_what_waits_is_never_closed(run: Run) -> None:
+    run.fit([run.user(), run.calls("a", "b")])
+    run.record(receipts=(run.receipt("a", WAITING), run.receipt("b", WAITING, detail="asked ann")))
+    before = run.recover()
+    known = run.close()
+    assert [(view.closed_by, view.receipt and view.receipt.state) for view in known.open_calls] == [(b"", WAITING)] * 2
+    assert (known.body, known.revision, known.receipts) == (before.body, before.revision, before.receipts)
+
+
+def test_recover_results_of_all_receipts_make_the_item_and_close_nothing(run: Run) -> None:
+    items = [run.user(), run.calls("a", "b")]
+    run.fit(items)
+    run.record(receipts=(run.receipt("b", SETTLED, result=run.result("b", "two")),))
+    assert _texts(run.recover().body) == {}
+    run.record(receipts=(run.receipt("a", PENDING, result=run.result("a", "one")),))
+    run.desk.reopen()
+    known = run.recover()
+    assert _history(known.body) == [*items, *run.results(run.result("a", "one"), run.result("b", "two"))]
+    assert (known.item_count, opened(known.open_calls), _notes(known)) == (2, ["a", "b"], ["RESULTS_FROM_RECEIPTS"])
+    closed = run.close()
+    assert closed.body == known.body
+    assert [json.loads(view.closed_by)["content"] for view in closed.open_calls] == ["one", "two"]
+    assert opened(run.recover().open_calls) == []  # they are final
+    adopted = run.fit(closed.body)
+    assert (adopted.match.new_item_count, _notes(adopted)) == (0, [])
+    assert (
+        _compact(run, run.body([*_history(closed.body), run.calls("z"), *run.results(run.result("z"))])).kept_reason.name
+        != "NO_CANDIDATE"
+    )
+
+
+def test_recover_a_turn_that_waited_is_closed_when_its_last_result_came(run: Run) -> None:
+    items = [run.user(), run.calls("a", "w")]
+    run.fit(items)
+    run.record(receipts=(run.receipt("w", WAITING),))
+    first = run.close()
+    closing = first.open_calls[0].closed_by
+    run.record(receipts=(run.receipt("w", SETTLED, result=run.result("w", "approved")),))
+    run.desk.reopen()
+    known = run.close()
+    texts = _texts(known.body)
+    assert texts == {"a": [json.loads(closing)["content"]], "w": ["approved"]}
+    assert rules_broken(run, known.body) == []
+    assert opened(run.recover().open_calls) == ["a"]  # what closed it is no final result, in whatever item
+    kept = _compact(run, run.body([*_history(known.body), run.calls("z"), *run.results(run.result("z", LONG))]))
+    assert kept.kept_reason.name == "NO_CANDIDATE"
+
+
+def test_recover_a_partly_answered_turn_is_completed(run: Run) -> None:
+    items = [run.user(), run.calls("a", "b", "c"), *run.results(run.result("b", "real"))]
+    run.fit(items)
+    known = run.close()
+    assert rules_broken(run, known.body) == []
+    assert opened(known.open_calls) == ["a", "c"]
+    assert _texts(known.body)["b"] == ["real"]
+    assert set(_texts(known.body)) == {"a", "b", "c"}
+    assert [item for item in _history(known.body) if item in items] == items
+
+
+def test_recover_a_partly_answered_turn_with_text_behind_it_is_completed_before_the_text(messages: Run) -> None:
+    run = messages
+    partly = {"role": "user", "content": [run.result("a", "real"), {"type": "text", "text": "and go on"}]}
+    run.fit([run.user(), run.calls("a", "b"), partly])
+    known = run.close()
+    assert rules_broken(run, known.body) == []
+    assert _texts(known.body)["a"] == ["real"]
+    assert _history(known.body)[-1] == partly
+
+
+# Repeats
+
+
+def test_close_interrupted_repeated_answers_as_it_did_and_closes_nothing_new(run: Run) -> None:
+    run.fit([run.user(), run.calls("a")])
+    first = run.close(id="one")
+    assert run.close(id="one") == first
+    run.desk.reopen()
+    assert run.close(id="one") == first
+    items = _history(first.body)
+    run.fit([*items, run.calls("b")])
+    later = run.close(id="one", expected_revision=0)  # a repeat, whatever the revision now
+    assert [(view.call.call_id, bool(view.closed_by)) for view in later.open_calls] == [("a", True), ("b", False)]
+    assert set(_texts(later.body)) == {"a"}
+    assert opened(run.recover().open_calls) == ["a", "b"]
+
+
+def test_close_interrupted_again_under_another_id_closes_only_what_is_new(run: Run) -> None:
+    run.fit([run.user(), run.calls("a")])
+    first = run.close()
+    again = run.close()
+    assert (again.body, again.revision) == (first.body, first.revision)
+    assert [(view.call.call_id, view.closed_by) for view in again.open_calls] == [("a", b"")]
+    run.fit([*_history(first.body), run.calls("b")])
+    third = run.close()
+    assert [len(texts) for texts in _texts(third.body).values()] == [1, 1]
+
+
+def test_close_interrupted_of_nothing_moves_no_revision_and_is_remembered(run: Run) -> None:
+    items = [run.user(), run.calls("a"), *run.results(run.result("a"))]
+    run.fit(items)
+    before = run.recover()
+    assert run.close(id="one").revision == before.revision
+    run.fit([*items, run.calls("b")])
+    assert set(_texts(run.close(id="one").body)) == {"a"}
+
+
+def test_close_interrupted_at_another_revision_is_refused_with_the_current_one(run: Run) -> None:
+    run.fit([run.user(), run.calls("a")])
+    revision = run.record(receipts=(run.receipt("a", PENDING),)).revision
+    with pytest.raises(RevisionConflictError) as caught:
+        run.close(expected_revision=revision - 1)
+    assert caught.value.details["revision"] == revision
+    assert _texts(run.recover().body) == {}
+    assert run.close(expected_revision=revision).revision == revision + 1
+
+
+def test_close_interrupted_without_a_request_id_is_refused(run: Run) -> None:
+    run.fit([run.user(), run.calls("a")])
+    with pytest.raises(InvalidFieldError):
+        run.close(id="")
+
+
+# What ends it
+
+
+@pytest.mark.parametrize("reopen", [False, True])
+def test_a_real_result_replaces_a_closing_one_once(run: Run, reopen: bool) -> None:
+    items = [run.user(), run.calls("a")]
+    run.fit(items)
+    run.record(receipts=(run.receipt("a", PENDING, idempotency_key="k"),))
+    closed = run.close()
+    if reopen:
+        run.desk.reopen()
+    real = [*items, *run.results(run.result("a", "real " + LONG))]
+    fitted = run.fit(real)
+    assert (fitted.match.new_item_count, fitted.match.diverged_at, fitted.revision) == (1, None, closed.revision + 1)
+    assert _notes(fitted) == []
+    assert run.fit(real).revision == fitted.revision
+    known = run.recover()
+    assert known.open_calls == ()
+    assert known.receipts == ()  # what closed it says nothing any more
+    assert _history(known.body) == real
+    more = [*real, run.calls("z"), *run.results(run.result("z"))]
+    assert _compact(run, run.body(more)).outcome is CompactOutcome.COMMITTED
+
+
+def test_a_real_result_by_record_replaces_a_closing_one(run: Run) -> None:
+    items = [run.user(), run.calls("a")]
+    run.fit(items)
+    run.close()
+    run.record(run.results(run.result("a", "real")), first_item_index=2)
+    known = run.recover()
+    assert (_texts(known.body), known.open_calls) == ({"a": ["real"]}, ())
+
+
+def test_real_results_of_some_calls_and_closing_ones_of_others_stay_told_apart(run: Run) -> None:
+    items = [run.user(), run.calls("a", "b")]
+    run.fit(items)
+    closing = run.close().open_calls[1].closed_by
+    for mixed in (
+        [*items, *run.results(run.result("a", "real " + LONG), json.loads(closing))],
+        [*items, *run.results(json.loads(closing), run.result("a", "real " + LONG))],
+    ):
+        run.fit(mixed)
+        known = run.recover()
+        assert opened(known.open_calls) == ["b"]
+        assert _history(known.body) == mixed
+        more = [*mixed, run.calls("z"), *run.results(run.result("z"))]
+        assert _compact(run, run.body(more)).kept_reason.name == "NO_CANDIDATE"
+        run.desk.reopen()
+        assert opened(run.recover().open_calls) == ["b"]
+    done = [*items, *run.results(run.result("a", "real " + LONG), run.result("b", "late"))]
+    run.fit(done)
+    assert run.recover().open_calls == ()
+
+
+def test_unknown_by_the_agent_holds_although_a_real_result_came_until_a_new_receipt(run: Run) -> None:
+    items = [run.user(), run.calls("a")]
+    run.fit(items)
+    run.record(receipts=(run.receipt("a", UNKNOWN),))
+    run.close()
+    real = [*items, *run.results(run.result("a", "real " + LONG)), run.calls("z"), *run.results(run.result("z"))]
+    run.fit(real)
+    assert [receipt.state for receipt in run.recover().receipts] == [UNKNOWN]
+    assert _compact(run).kept_reason.name == "NO_CANDIDATE"
+    run.record(receipts=(run.receipt("a", SETTLED),))
+    assert _compact(run).outcome is CompactOutcome.COMMITTED
+
+
+def test_a_closed_turn_is_never_retired_until_the_agent_says_how_it_ended(run: Run) -> None:
+    run.fit([run.user(), run.calls("a", arguments={"to": LONG})])
+    closed = run.close()
+    run.desk.reopen()
+    more = [*_history(closed.body), run.calls("z"), *run.results(run.result("z"))]
+    run.fit(more)
+    assert _compact(run).kept_reason.name == "NO_CANDIDATE"
+    assert opened(run.recover().open_calls) == ["a"]
+    run.record(receipts=(run.receipt("a", SETTLED, detail="it was done"),))
+    assert _compact(run).outcome is CompactOutcome.COMMITTED
+
+
+def test_an_agent_that_goes_on_with_raw_history_after_a_close_loses_nothing(run: Run) -> None:
+    items = [run.user(), run.calls("a"), *run.results(run.result("a")), run.calls("b", "c")]
+    run.fit(items)
+    run.close()
+    own = run.results(run.result("b", "I was interrupted"), run.result("c", "I was interrupted"))
+    gone_on = [*items, *own, run.says("so be it")]
+    fitted = run.fit(gone_on)
+    assert (fitted.outcome, fitted.match.diverged_at, _notes(fitted)) == (FitOutcome.UNCHANGED, None, [])
+    _same_after_restart(run, run.recover())
+    assert run.recover().body == run.body(gone_on)
+
+
+def test_closing_results_that_a_body_lacks_do_not_come_back_twice(run: Run) -> None:
+    items = [run.user(), run.calls("a", "b")]
+    run.fit(items)
+    first = run.close()
+    run.fit(items)  # raw, without them
+    known = run.close()
+    assert known.body == first.body
+    assert run.stored() == (4 if run.chat else 3)
+
+
+def test_recover_reads_what_record_left_and_says_what_a_body_lacks(run: Run) -> None:
+    """A log that ends with a call, then a new user turn, and the mirror case: a result whose call was never told."""
+    run.fit([run.user()])
+    run.record(run.results(run.result("ghost", "result of nothing")))
+    known = run.recover()
+    assert known.open_calls == ()
+    assert "INVALID_HISTORY" in _notes(known)
+    assert run.close().body == known.body
