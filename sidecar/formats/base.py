@@ -192,8 +192,8 @@ class Adapter(ABC):
         """Content of a user item that may become one with its neighbors.
 
         One that holds results has a span too: whether it may be joined is for the caller to say. None where it may not: no user
-        item, members beside role and content (each once), a content that is empty or blank, or that is neither a string nor a
-        list of objects.
+        item, members beside role and content (each once) that are not null, a content that is empty or blank, or that is neither
+        a string nor a list of objects.
         """
 
     @abstractmethod

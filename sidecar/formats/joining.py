@@ -71,8 +71,9 @@ def content_span(body: bytes, item: Item) -> ContentSpan | None:
         found = scan(alone, _ITEM)
     except MalformedError:  # a content before the last is no list
         return None
-    members = found.members
-    if len(members) != 2 or {members[0].key, members[1].key} != _KEYS:
+    # SDKs write null for what is absent.
+    keys = [member.key for member in found.members if member.key in _KEYS or alone[member.start : member.end] != b"null"]
+    if len(keys) != 2 or set(keys) != _KEYS:
         return None
     if is_string:
         return ContentSpan(start, end, True, (span,))

@@ -1,0 +1,275 @@
+"""A client and its sidecar in one process: histories made step by step, sent raw or adopted, and what must hold of each answer.
+
+The engine and the store are the real ones; nothing of the product is trusted to say what a body holds: words, calls and results
+are read from the JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from fastpath import scan
+from sidecar.core.compaction import CompactMode
+from sidecar.core.types import Format, LimitsGiven, ReadBack, SessionKey
+from sidecar.engine.compact_messages import CompactInput, CompactResult, RollbackInput, RollbackResult
+from sidecar.engine.config import EngineConfig
+from sidecar.engine.engine import Engine
+from sidecar.engine.messages import FitInput, FitResult, PinGiven, ReceiptGiven
+from sidecar.formats import ADAPTERS
+from store.store import LmdbStore
+
+__all__ = ["Client", "Json", "Plant", "STYLES", "Spelled", "adopt", "plant", "violations", "words", "wrong"]
+
+Json = dict[str, Any]
+
+FORMATS = {"openai-chat": Format.OPENAI_CHAT, "anthropic-messages": Format.ANTHROPIC_MESSAGES}
+LOOSE = LimitsGiven(
+    soft_bytes=1 << 30,
+    target_bytes=1 << 29,
+    min_saving_bytes=1,
+    externalize_bytes=0,
+    compact_target_bytes=1,
+    compact_min_saving_bytes=1,
+    keep_unit_count=1,
+)
+"""Nothing is cut, and a compaction covers all settled work before the newest unit."""
+
+
+@dataclass(frozen=True)
+class Spelled:
+    """One way to write JSON."""
+
+    ascii: bool = False
+    spaced: bool = False
+    content_first: bool = False
+
+    def item(self, value: Json) -> bytes:
+        """An item as this client writes it."""
+        if self.content_first and "content" in value:
+            value = {"content": value["content"], **value}
+        separators = (", ", ": ") if self.spaced else (",", ":")
+        return json.dumps(value, ensure_ascii=self.ascii, separators=separators).encode("utf-8", "surrogatepass")
+
+
+STYLES = [Spelled(a, b, c) for a in (False, True) for b in (False, True) for c in (False, True)]
+
+
+class _Clock:
+    """Each look is a second later."""
+
+    def __init__(self) -> None:
+        self.ms = 1_000_000
+
+    def now_ms(self) -> int:
+        self.ms += 1000
+        return self.ms
+
+
+class Plant:
+    """An engine over a folder; may be opened again."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self.clock = _Clock()
+        self.serial = 0
+        self.store = LmdbStore(folder, quota_bytes=1 << 30, map_bytes=1 << 31)
+        self.engine = Engine(self.store, self.clock, EngineConfig())
+
+    def reopen(self) -> None:
+        """As after a restart."""
+        self.engine.close()
+        self.store = LmdbStore(self.folder, quota_bytes=1 << 30, map_bytes=1 << 31)
+        self.engine = Engine(self.store, self.clock, EngineConfig())
+
+
+@contextmanager
+def plant() -> Iterator[Plant]:
+    """In a scratch folder."""
+    with TemporaryDirectory() as folder:
+        made = Plant(folder)
+        try:
+            yield made
+        finally:
+            made.engine.close()
+
+
+class Client:
+    """One session. Its raw history is a list of items as bytes, so that nothing is spelled anew by accident."""
+
+    def __init__(self, plant: Plant, format_name: str, limits: LimitsGiven = LOOSE, thinking: Json | None = None) -> None:
+        plant.serial += 1
+        self.plant = plant
+        self.format_name = format_name
+        self.format = FORMATS[format_name]
+        self.key = SessionKey("", f"run-{plant.serial}")
+        self.limits: LimitsGiven | None = limits
+        self.items: list[bytes] = []
+        envelope: Json = {"model": "m", "max_tokens": 9}
+        if thinking:
+            envelope["thinking"] = thinking
+        self.front = json.dumps(envelope, separators=(",", ":")).encode()[:-1] + b',"messages":['
+        self.back = b'],"stream":true}'
+        self.sent = b""
+        self.told = 0  # raw items in the body sent last
+        self.requests = 0
+        self.result: FitResult | None = None
+
+    @property
+    def engine(self) -> Engine:
+        return self.plant.engine
+
+    def body(self, items: Sequence[bytes] | None = None) -> bytes:
+        """The raw history."""
+        return self.front + b",".join(self.items if items is None else items) + self.back
+
+    def adopted(self) -> bytes:
+        """The body answered last, with what came since."""
+        return adopt(self.sent, self.items[self.told :], self.back)
+
+    def fit(
+        self,
+        body: bytes | None = None,
+        *,
+        limits: LimitsGiven | None = None,
+        receipts: Iterable[ReceiptGiven] = (),
+        pins: Iterable[PinGiven] = (),
+    ) -> bytes:
+        """Send a body, keep what comes back, and hold it against what must be."""
+        body = self.body() if body is None else body
+        given = FitInput(
+            self.key,
+            body,
+            format=self.format,
+            limits=limits or self.limits,
+            receipts=tuple(receipts),
+            pins=tuple(pins),
+            read_back=ReadBack.CALLER,
+            list_applied=True,
+        )
+        self.limits = None
+        self.result = self.engine.fit(given)
+        self.sent = self.result.body or body
+        self.told = len(self.items)
+        return self.sent
+
+    @property
+    def notes(self) -> list[str]:
+        assert self.result is not None
+        return [note.reason for note in self.result.notes]
+
+    def compact(self, *, mode: CompactMode = CompactMode.EXTEND, body: bytes = b"", **more: Any) -> CompactResult:
+        """By ledger, whatever the pressure."""
+        self.requests += 1
+        given = CompactInput(
+            self.key, f"r{self.requests}", body=body, ignore_pressure=True, force_mid_stage=True, mode=mode, **more
+        )
+        return self.engine.compact(given)
+
+    def roll_back(self, checkpoint_id: str) -> RollbackResult:
+        self.requests += 1
+        return self.engine.rollback(RollbackInput(self.key, f"r{self.requests}", checkpoint_id))
+
+    def live(self) -> list[tuple[str, str, set[int]]]:
+        """Id, summary and covered items of each live checkpoint."""
+        views = [view for view in self.engine.checkpoints(self.key) if view.live]
+        return [
+            (view.checkpoint_id, view.summary.decode(), {at for start, end in view.items for at in range(start, end)})
+            for view in views
+        ]
+
+    def committed(self) -> int:
+        return len(self.engine.checkpoints(self.key))
+
+
+def adopt(sent: bytes, fresh: Sequence[bytes], back: bytes) -> bytes:
+    """A body with items behind its history, every byte else as it was."""
+    assert sent.endswith(back)
+    return b",".join([sent[: len(sent) - len(back)], *fresh]) + back
+
+
+def violations(format: Format, body: bytes) -> Counter[str]:
+    """Structural rules that a body breaks, by how often."""
+    adapter = ADAPTERS[format]
+    return Counter(found.rule for found in adapter.check(scan(body, adapter.grammar)))
+
+
+def _history(body: bytes) -> list[Json]:
+    return list(json.loads(body.decode("utf-8", "surrogatepass"))["messages"])
+
+
+def _blocks(item: Json) -> list[Json]:
+    content = item.get("content")
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return [dict(block) for block in content] if isinstance(content, list) else []
+
+
+def words(body: bytes) -> list[str]:
+    """What people and the system say, in order; media that were replaced by a stub count as media."""
+    said: list[str] = []
+    for item in _history(body):
+        if item["role"] not in ("user", "system", "developer"):
+            continue
+        for block in _blocks(item):
+            block = {key: value for key, value in block.items() if value is not None and key != "cache_control"}
+            if block["type"] == "tool_result":
+                continue
+            text = block.get("text", "")
+            media = block["type"] in ("image", "image_url") or text.startswith("[trimtab: ")
+            said.append("media" if media else json.dumps(block, sort_keys=True))
+    return said
+
+
+def _joints(items: Iterable[Json]) -> list[tuple[str, str, str]]:
+    found: list[tuple[str, str, str]] = []
+    for item in items:
+        for call in item.get("tool_calls") or []:
+            found.append(("call", call["id"], call["function"]["name"]))
+        if item["role"] == "tool":
+            found.append(("result", item["tool_call_id"], ""))
+        for block in _blocks(item) if item["role"] != "tool" else []:
+            if block["type"] == "tool_use":
+                found.append(("call", block["id"], block["name"]))
+            elif block["type"] == "tool_result":
+                found.append(("result", block["tool_use_id"], ""))
+    return found
+
+
+def markers(body: bytes) -> int:
+    """Cache markers in the history."""
+    return sum("cache_control" in block for item in _history(body) for block in _blocks(item))
+
+
+def wrong(client: Client, arrived: bytes) -> list[str]:
+    """What is wrong with the body answered last; `arrived` is the one that it answered."""
+    raw, sent = client.body(), client.sent
+    found: list[str] = []
+    worse = violations(client.format, sent) - violations(client.format, raw)
+    if worse:
+        found.append(f"rules broken: {worse}")
+    assert client.result is not None
+    applied = {each.checkpoint_id for each in client.result.reductions if each.checkpoint_id}
+    live = [each for each in client.live() if each[0] in applied]
+    said = words(sent)
+    for checkpoint_id, summary, _ in live:
+        own = json.dumps({"text": summary, "type": "text"}, sort_keys=True)
+        everywhere = [block.get("text") for item in _history(sent) for block in _blocks(item)]
+        if everywhere.count(summary) != 1:
+            found.append(f"{checkpoint_id} stands {everywhere.count(summary)} times")
+        if own in said:
+            said.remove(own)
+    if said != words(raw):
+        found.append("words changed")
+    covered = {at for _, _, items in live for at in items}
+    stays = _joints(item for at, item in enumerate(_history(raw)) if at not in covered)
+    if _joints(_history(sent)) != stays:
+        found.append("calls or results changed")
+    if markers(sent) > markers(arrived):
+        found.append(f"{markers(sent)} markers of {markers(arrived)}")
+    return found
