@@ -1,4 +1,4 @@
-"""An agent that records, dies and recovers, over the real engine and store in this process; it may be opened again at any time."""
+"""An agent that records, dies and recovers, over the real engine and store in this process, which may be opened again."""
 
 from __future__ import annotations
 
