@@ -23,6 +23,8 @@ from sidecar.formats.spelling import PLAIN
 __all__ = ["Known", "Unfolded", "unfold"]
 
 _FENCE = LABEL.encode()
+MAX_TRIED = 64
+"""So many summaries are looked at, one by one, where not all of them stand in their places."""
 
 
 class Known(NamedTuple):
@@ -30,6 +32,7 @@ class Known(NamedTuple):
 
     checkpoints: Sequence[CheckpointRecord]  # all, in order of commit
     branch: Sequence[int]  # numbers
+    number_count: int  # of numbers given out
     is_form: Callable[[int, bytes, bytes], bool]  # an item of that number may come in this strict, loose digest
     raw: Callable[[int], bytes]  # raw bytes of an item
     role: Callable[[int], int]  # of an item
@@ -68,6 +71,7 @@ class _Token(NamedTuple):
     gone: bool = False
     hit: _Hit | None = None
     pointer: str = ""
+    perhaps: bool = False  # it may be of another branch, and not be there
 
 
 def unfold(
@@ -90,15 +94,43 @@ def unfold(
     """
     if not known.checkpoints or _FENCE not in body:
         return None
-    hits, displaced = _hits(adapter, body, items, parts, decode, known)
-    opener = _Opener(adapter, body, items, known)
-    # One that stands elsewhere must not keep the others from being opened.
-    for chosen in (hits, *([hit for hit in hits if hit is not other] for other in hits if len(hits) > 1)):
-        edit = opener.open(chosen) if chosen else None
+    hits = _hits(adapter, body, items, parts, decode, known)
+    if not hits:
+        return None
+    chosen, edit = _choose(_Opener(adapter, body, items, known), hits)
+    if edit is None:
+        return Unfolded(body, {}, 0, len(hits))
+    markers = {hit.record.checkpoint_id: hit.marker for hit in chosen if hit.marker}
+    return Unfolded(splice(body, [edit]), markers, edit.end, len(hits) - len(chosen))
+
+
+def _choose(opener: _Opener, hits: Sequence[_Hit]) -> tuple[list[_Hit], Edit | None]:
+    """The summaries that stand in their places, with the edit that unfolds them. One that does not, keeps no other from it."""
+    first: dict[str, _Hit] = {}
+    for hit in hits:
+        first.setdefault(hit.record.checkpoint_id, hit)
+    all_of_them = list(first.values())
+    edit = opener.open(all_of_them)
+    if edit is not None:
+        return all_of_them, edit
+    # Ranges may reach into each other, so the most are wanted: all but one, else one after the other.
+    for other in all_of_them if 1 < len(all_of_them) <= MAX_TRIED else ():
+        chosen = [hit for hit in all_of_them if hit is not other]
+        edit = opener.open(chosen)
         if edit is not None:
-            markers = {hit.record.checkpoint_id: hit.marker for hit in chosen if hit.marker}
-            return Unfolded(splice(body, [edit]), markers, edit.end, displaced + len(hits) - len(chosen))
-    return Unfolded(body, {}, 0, displaced + len(hits)) if hits or displaced else None
+            return _add(opener, [hit for hit in hits if hit is not other], chosen, edit)
+    return _add(opener, hits, [], None)
+
+
+def _add(opener: _Opener, hits: Sequence[_Hit], chosen: list[_Hit], edit: Edit | None) -> tuple[list[_Hit], Edit | None]:
+    """Whatever else of these stands in its place, one of each checkpoint."""
+    for hit in hits[:MAX_TRIED]:
+        if all(hit.record is not each.record for each in chosen):
+            more = sorted([*chosen, hit])
+            found = opener.open(more)
+            if found is not None:
+                chosen, edit = more, found
+    return chosen, edit
 
 
 def _hits(
@@ -108,20 +140,13 @@ def _hits(
     parts: Sequence[Part],
     decode: Callable[[int, int], bytes],
     known: Known,
-) -> tuple[list[_Hit], int]:
-    """Summaries in the body, and how many came a second time."""
+) -> list[_Hit]:
+    """Texts in the body that are, letter for letter, summaries of this session; each as often as it comes."""
     by_text = {sha256(record.summary.encode("utf-8", "replace")).digest(): record for record in known.checkpoints}
     by_item = {_digest(adapter, adapter.text_item(each.summary, each.role, b"", PLAIN)): each for each in known.checkpoints}
     hits: list[_Hit] = []
-    again = 0
-    taken: set[str] = set()
 
     def hit(item: int, element: int, record: CheckpointRecord, marked: bool) -> None:
-        nonlocal again
-        if record.checkpoint_id in taken:
-            again += 1
-            return
-        taken.add(record.checkpoint_id)
         marker = adapter.last_marker(body, items[item].start, items[item].end) if marked else b""
         hits.append(_Hit(item, element, record, marker))
 
@@ -140,7 +165,7 @@ def _hits(
             if record is not None:
                 element = next((n for n, each in enumerate(span.elements) if each[1] >= part.end), 0)
                 hit(index, element, record, bool(part.flags & PartFlag.MARKED))
-    return hits, again
+    return hits
 
 
 def _digest(adapter: Adapter, item: bytes) -> bytes:
@@ -178,16 +203,19 @@ class _Opener:
         found = self._tokens(hits)
         if found is None:
             return None
-        tokens, low, high = found
+        tokens, numbers, low, high = found
         first_hit = next(at for at, token in enumerate(tokens) if token.hit is not None)
         at = self._atom_of(tokens[first_hit].hit)
+        there: list[_Token] = []
         for token in reversed(tokens[:first_hit]):
-            at -= self._count(token, at - 1)
+            if not token.perhaps or self._kept(token, at, backwards=True) is not None:
+                there.append(token)
+                at -= self._count(token, at - 1)
         if at < 0:
             return None
         start = at
-        pieces: list[bytes] = []
-        for token in tokens:
+        pieces: list[bytes | int] = []  # raw items by number: what fails needs no store
+        for token in (*reversed(there), *tokens[first_hit:]):
             if token.hit is not None:
                 if at != self._atom_of(token.hit):
                     return None
@@ -195,45 +223,49 @@ class _Opener:
             elif token.pointer:
                 at += self._count(token, at)
             elif token.gone:
-                pieces.append(self._known.raw(token.number))
+                pieces.append(token.number)
             else:
                 taken = self._kept(token, at)
+                if taken is None and token.perhaps:
+                    continue
                 if taken is None:
                     return None
-                count, piece = taken
-                at += count
-                pieces.append(piece)
+                at += taken[0]
+                pieces.append(taken[1])
+        before = self._kept(_Token(numbers[low - 1]), start, backwards=True) if low else None
+        behind = self._kept(_Token(numbers[high]), at) if high < len(numbers) else None
+        ends = (low == 0 == start, high == len(numbers) and at == len(self._atoms))
+        if before is None and behind is None and not any(ends):
+            return None
         # What became one item with the first or the last of these stands around them.
-        while start > 0 and low > 0 and self._is_one(start - 1, start):
-            taken = self._kept(_Token(self._known.branch[low - 1]), start, backwards=True)
-            if taken is None:
-                break
-            start, low = start - taken[0], low - 1
-            pieces.insert(0, taken[1])
-        while at < len(self._atoms) and high < len(self._known.branch) and self._is_one(at - 1, at):
-            taken = self._kept(_Token(self._known.branch[high]), at)
-            if taken is None:
-                break
-            at, high = at + taken[0], high + 1
-            pieces.append(taken[1])
+        while low and start and before is not None and self._is_one(start - 1, start):
+            start, low = start - before[0], low - 1
+            pieces.insert(0, before[1])
+            before = self._kept(_Token(numbers[low - 1]), start, backwards=True) if low else None
+        while behind is not None and at < len(self._atoms) and self._is_one(at - 1, at):
+            at, high = at + behind[0], high + 1
+            pieces.append(behind[1])
+            behind = self._kept(_Token(numbers[high]), at) if high < len(numbers) else None
         first, last = self._atoms[start], self._atoms[at - 1]
-        before = self._leftover(first.item, 0, first.element)
-        after = self._leftover(last.item, last.element + 1, None) if last.element >= 0 else b""
-        data = b",".join(([before] if before else []) + pieces + ([after] if after else []))
+        front = self._leftover(first.item, 0, first.element)
+        rest = self._leftover(last.item, last.element + 1, None) if last.element >= 0 else b""
+        raws = [self._known.raw(piece) if isinstance(piece, int) else piece for piece in pieces]
+        data = b",".join(([front] if front else []) + raws + ([rest] if rest else []))
         return Edit(self._items[first.item].start, self._items[last.item].end, data)
 
     def _is_one(self, at: int, other: int) -> bool:
         return self._atoms[at].item == self._atoms[other].item
 
-    def _tokens(self, hits: Sequence[_Hit]) -> tuple[list[_Token], int, int] | None:
-        """What stands on the branch from the first item of these ranges to the last, with that part of the branch.
+    def _tokens(self, hits: Sequence[_Hit]) -> tuple[list[_Token], Sequence[int], int, int] | None:
+        """What stands from the first item of these ranges to the last; the branch, and from where to where on it that is.
 
-        None when something is not on it.
+        A client may come back to a branch that it had left. Which items that had, only the body can tell: those in between are
+        there or not, in order of their numbers.
         """
         gone: set[int] = set()
         trims: dict[int, tuple[int, ...]] = {}
         behind: dict[int, list[_Token]] = {}
-        places: list[int] = []
+        wanted: list[int] = []  # numbers
         for hit in hits:
             record = hit.record
             numbers = [number for start, end in record.gone for number in range(start, end)]
@@ -241,18 +273,23 @@ class _Opener:
             trims.update({trim.number: trim.blocks for trim in record.trims})
             if record.after >= 0:
                 numbers.append(record.after)
-            places += [self._place.get(number, -1) for number in (*numbers, *(trim.number for trim in record.trims))]
+            wanted += [*numbers, *(trim.number for trim in record.trims)]
             for number in record.pointers:
                 behind.setdefault(number, []).append(_Token(-1, pointer=pointer_text(record.checkpoint_id)))
             behind.setdefault(record.after, []).append(_Token(-1, hit=hit))
-        if not places or min(places) < 0:
+        if not wanted:
             return None
+        branch, places = self._known.branch, [self._place.get(number, -1) for number in wanted]
+        left = min(places) < 0
+        if left:
+            branch, places = range(self._known.number_count), wanted
         tokens = list(behind.get(-1, ()))
         low, high = 0 if tokens else min(places), max(places) + 1
-        for number in self._known.branch[low:high]:
-            tokens.append(_Token(number, trims.get(number, ()), number in gone))
+        for number in branch[low:high]:
+            perhaps = left and number not in wanted
+            tokens.append(_Token(number, trims.get(number, ()), number in gone, perhaps=perhaps))
             tokens += behind.get(number, ())
-        return tokens, low, high
+        return tokens, branch, low, high
 
     def _atom_of(self, hit: _Hit | None) -> int:
         assert hit is not None

@@ -201,6 +201,7 @@ def _open(
     known = Checkpoints(
         session.checkpoints,
         branch,
+        len(session.metas),
         is_form,
         lambda number: session.raw(store, number),
         lambda number: session.metas[number].role,
