@@ -65,6 +65,7 @@ def test_exports_are_these() -> None:
         "PrepareOptions",
         "RangeInvalidError",
         "ReadBackRequiredError",
+        "RecordOptions",
         "RequestIdReusedError",
         "RevisionConflictError",
         "SessionNotFoundError",
@@ -80,6 +81,7 @@ def test_exports_are_these() -> None:
         "connect",
         "connect_async",
         "error_from_rpc",
+        "receipt",
     ]
     assert all(hasattr(trimtab, name) for name in trimtab.__all__)
 
