@@ -27,7 +27,7 @@ from sidecar.rpc.context_service import ContextServicer
 from sidecar.rpc.listen import ListenError
 from sidecar.rpc.server import Server, ServerOptions
 from sidecar.rpc.session_service import SessionServicer
-from sidecar.summarize.open import open_model
+from sidecar.summarize.open import load_sdk, open_model
 from sidecar.version import VERSION
 from store import LmdbStore, backup_folder, check_folder
 from trimtab.v1 import artifact_pb2_grpc, context_pb2_grpc, session_pb2_grpc
@@ -88,6 +88,7 @@ class App:
             raise
         self._closed = False
         self._server.start()
+        load_sdk(self.config)  # so that the first summary does not wait for it
         self._retention = RetentionLoop(self.engine, retention_policy(config), config.retain_interval_s)
 
     @property

@@ -13,9 +13,11 @@ import errno
 import os
 import signal
 
-__all__ = ["configure", "hit"]
+__all__ = ["SERVING_PLACES", "VARIABLE", "configure", "hit"]
 
 VARIABLE = "TRIMTAB_FAILPOINTS"
+SERVING_PLACES = ("before_commit", "after_commit")
+"""Places that a serving process passes with each write."""
 
 _points: dict[str, tuple[str, int, int]] = {}  # place: action, errno, which pass (0: every)
 _passes: dict[str, int] = {}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import threading
 from collections.abc import Mapping
 
 from sidecar.config import Config, check_summarizer
@@ -12,9 +14,22 @@ from sidecar.summarize.anthropic_client import AnthropicModel
 from sidecar.summarize.key import KeySource
 from sidecar.summarize.openai_client import OpenAIModel
 
-__all__ = ["open_model"]
+__all__ = ["load_sdk", "open_model"]
 
 _KEY_VARIABLES = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}
+
+
+def load_sdk(config: Config) -> threading.Thread | None:
+    """Import the vendor's SDK, which takes a second or two, while nobody waits for it. None: no model is configured."""
+    if not config.summarizer_client:
+        return None
+    thread = threading.Thread(target=_load, args=(config.summarizer_client,), name="load-sdk", daemon=True)
+    thread.start()
+    return thread
+
+
+def _load(name: str) -> None:
+    importlib.import_module(name)
 
 
 def open_model(config: Config, environ: Mapping[str, str] | None = None) -> SummaryModel | None:
