@@ -408,3 +408,71 @@ def test_compaction_adopted_and_rewritten_each_time_no_branch(world: Plant, form
         elif action == "reopen" and value == 0:
             world.reopen()
         fit(how)
+
+
+rewinds = st.lists(
+    st.tuples(steps, st.floats(0.0, 1.0), st.booleans(), st.sampled_from(["compact", "fit", "back", "reopen", "fit"])),
+    min_size=2,
+    max_size=8,
+)
+
+
+@pytest.mark.parametrize("format_name", FORMATS)
+@SETTINGS
+@given(plan=rewinds, seed=st.integers(0, 10**6))
+def test_compaction_rewound_history_one_branch_each_and_summaries_come_back(
+    world: Plant, format_name: str, plan: list[Any], seed: int
+) -> None:
+    client = Client(world, format_name)
+    script = Script(format_name, seed)
+
+    def fresh(kinds: list[str]) -> list[bytes]:
+        return [script.style.item(item) for kind in kinds for item in script.step(kind)]
+
+    def fit(body: bytes | None = None) -> None:
+        client.fit(body)
+        assert wrong(client, body or client.body()) == []
+
+    def here() -> set[str]:
+        """Live checkpoints of which all items are in the history."""
+        session = client.engine.sessions.get(client.key)
+        return {
+            record.checkpoint_id
+            for record in session.live
+            if {n for start, end in record.gone for n in range(start, end)} <= set(session.branch)
+        }
+
+    def applied() -> set[str]:
+        assert client.result is not None
+        return {each.checkpoint_id for each in client.result.reductions if each.checkpoint_id}
+
+    client.items = fresh(["user", "turn", "turn", "turn", "turn", "answer", "user"])
+    fit()
+    for kinds, share, adopts, action in plan:
+        left, left_sent = list(client.items), client.sent
+        at = int(len(left) * share)
+        client.items = [*left[:at], *fresh(kinds)]
+        fit()
+        assert client.result is not None
+        assert client.result.match.diverged_at == (at if at < len(left) else None)
+        assert applied() <= here()
+        for checkpoint_id in {each[0] for each in client.live()} - applied():
+            assert any(checkpoint_id in note.message for note in client.result.notes if note.reason == "CHECKPOINT_ASIDE")
+        if action == "compact":
+            client.compact()
+            fit()
+            sent = client.sent
+            fit(sent)
+            assert client.sent == sent
+            assert client.result.match.diverged_at is None
+        elif action == "back":
+            client.items = left
+            fit(left_sent if adopts else None)
+            assert client.sent == left_sent
+            fit(left_sent if adopts else None)
+            assert client.result.match.diverged_at is None
+        elif action == "reopen":
+            sent = client.sent
+            world.reopen()
+            fit(sent if adopts else None)
+            assert client.sent == sent
