@@ -7,14 +7,16 @@ raw items stand. Of two that overlap the earlier committed applies.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from fastpath import Kind, Part
+from fastpath import Item, Kind, Part
 from sidecar.core.compaction import CheckpointRecord, RollbackRecord
 from sidecar.core.units import Unit
 
-__all__ = ["Applicable", "applicable", "live_checkpoints", "taken_back"]
+__all__ = ["Applicable", "applicable", "go_on_applying", "live_checkpoints", "taken_back"]
+
+RESULT = int(Kind.RESULT)  # a member of an IntEnum costs as much as the rest of such a loop
 
 
 class Applicable(NamedTuple):
@@ -60,14 +62,49 @@ def applicable(
     found: list[Applicable] = []
     aside: list[CheckpointRecord] = []
     taken: set[int] = set()
+    first = {unit.first: unit for unit in units}
+    owned = {index for unit in units for call in unit.calls for index in call.results}
+    orphans = [
+        (part.item, decode(part.id_start, part.id_end))
+        for index, part in enumerate(parts)
+        if part[0] == RESULT and part.id_start >= 0 and index not in owned
+    ]
     for record in live:
         placed = _place(record, numbers, index_of)
-        if placed is None or not taken.isdisjoint(placed.gone) or _answered_elsewhere(placed, units, parts, decode):
+        if placed is None or not taken.isdisjoint(placed.gone) or _answered_elsewhere(placed, first, parts, orphans):
             aside.append(record)
             continue
         found.append(placed)
         taken.update(placed.gone)
     return found, aside
+
+
+def go_on_applying(
+    earlier: Sequence[Applicable],
+    same_count: int,
+    items: Sequence[Item],
+    parts: Sequence[Part],
+    units: Sequence[Unit],
+    shared: int,
+) -> bool:
+    """Whether checkpoints that all applied to an earlier body of the same branch do so to this one, which begins alike.
+
+    O(what is new); False where only `applicable` can tell.
+
+    Args:
+        earlier: all live ones; they applied to the earlier body.
+        same_count: leading items that are byte-equal in both, with the same matches.
+        items: of the body.
+        parts: of the body.
+        units: of the body.
+        shared: leading units that are those of the earlier body.
+    """
+    reach = max((max(*each.gone, *each.trims, each.after) for each in earlier if each.gone or each.trims), default=-1)
+    if reach >= same_count or (shared < len(units) and reach >= units[shared].first):
+        return False
+    owned = {index for unit in units[shared:] for call in unit.calls for index in call.results}
+    start = items[same_count].first_part if same_count < len(items) else len(parts)
+    return all(index in owned or parts[index][0] != RESULT for index in range(start, len(parts)))
 
 
 def _place(record: CheckpointRecord, numbers: Sequence[int], index_of: Callable[[int], int]) -> Applicable | None:
@@ -88,28 +125,15 @@ def _place(record: CheckpointRecord, numbers: Sequence[int], index_of: Callable[
 
 
 def _answered_elsewhere(
-    placed: Applicable, units: Sequence[Unit], parts: Sequence[Part], decode: Callable[[int, int], bytes]
+    placed: Applicable, first: Mapping[int, Unit], parts: Sequence[Part], orphans: Sequence[tuple[int, bytes]]
 ) -> bool:
     """An item that stays answers a covered call: a late result, or a second one."""
     gone: Collection[int] = {*placed.gone, *placed.trims}
-    owned: set[int] = set()
     ids: set[bytes] = set()
-    for unit in units:
-        covered = unit.first in gone
+    for unit in (first[at] for at in placed.gone if at in first):
         for call in unit.calls:
-            owned.update(call.results)
-            if covered:
-                ids.add(call.id)
-                if any(parts[index].item not in gone for index in call.results):
-                    return True
+            ids.add(call.id)
+            if any(parts[index].item not in gone for index in call.results):
+                return True
     ids.discard(b"")
-    if not ids:
-        return False
-    return any(
-        part.kind == Kind.RESULT
-        and index not in owned
-        and part.item not in gone
-        and part.id_start >= 0
-        and decode(part.id_start, part.id_end) in ids
-        for index, part in enumerate(parts)
-    )
+    return any(item not in gone and id in ids for item, id in orphans)

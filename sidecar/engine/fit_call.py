@@ -16,7 +16,7 @@ import msgspec
 from fastpath import Edit, Role, common_prefix, size, splice
 from sidecar.core.anchors import merge_anchors
 from sidecar.core.branch import from_ranges
-from sidecar.core.checkpoints import Applicable, applicable
+from sidecar.core.checkpoints import Applicable, applicable, go_on_applying
 from sidecar.core.compaction import CheckpointRecord
 from sidecar.core.contract import Placed, check_finished, open_spans
 from sidecar.core.cuts import Built
@@ -263,9 +263,11 @@ class FitCall:
         self.aside: list[CheckpointRecord] = []
         applied: list[Applicable] = []
         if session.live and not self.changed_format:
-            applied, self.aside = applicable(
-                session.live, numbers, self.refs.index_of, intake.units, intake.parts, intake.reading.decode
-            )
+            applied = self._applied_before()
+            if not applied:
+                applied, self.aside = applicable(
+                    session.live, numbers, self.refs.index_of, intake.units, intake.parts, intake.reading.decode
+                )
         if intake.known is not None:
             earlier = intake.known.projection
             same = [] if earlier.fold is None else earlier.fold.applied
@@ -281,6 +283,17 @@ class FitCall:
         folded = fold(adapter, body, items, intake.parts, applied, intake.markers) if applied else None
         matches = intake.alignment.items
         return project(adapter, body, items, matches, numbers, records, count, current, folded), False
+
+    def _applied_before(self) -> list[Applicable]:
+        """Checkpoints at work in the body before, where all that live were, and are in this one. None where that is not known."""
+        intake = self.intake
+        if intake.known is None or intake.known.projection.fold is None:
+            return []
+        earlier = intake.known.projection.fold.applied
+        same = [each.record for each in earlier] == self.session.live and go_on_applying(
+            earlier, intake.same_count, intake.items, intake.parts, intake.units, intake.grouped.shared
+        )
+        return earlier if same else []
 
     def _note_checkpoints(self) -> None:
         for record in self.aside:
@@ -349,8 +362,10 @@ class FitCall:
                 size(intake.body, only),
                 intake.violations,
                 finished.judged.violations,
-                min(intake.same_count, finished.reused) if proven and projection.fold is None else 0,
+                (min(intake.same_count, finished.reused) if projection.fold is None else intake.same_count) if proven else 0,
                 projection.fold,
+                # Its edits stand in items that are in both bodies; what is behind them is copied, as every splice is.
+                fold_proven=proven,
             )
         after = finished.scan
         change = change_of(self, plan, after)
