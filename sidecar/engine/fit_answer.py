@@ -133,13 +133,14 @@ def answer(
 def _checkpoints(call: FitCall) -> list[tuple[int, Reduction]]:
     """Checkpoints at work, by where their first item stood."""
     folded = call.projection.fold
+    items = call.intake.items
     found = []
     for each in () if folded is None else folded.applied:
         first = min((*each.gone, *each.trims))
-        freed = sum(call.intake.items[at].end - call.intake.items[at].start for at in each.gone)
+        freed = sum(items[at].end - items[at].start for at in each.gone)
         saved = freed - len(each.record.summary.encode())
         reduction = Reduction(ReductionKind.CHECKPOINT, first, None, "", each.record.checkpoint_id, saved)
-        found.append((call.intake.items[first].start, reduction))
+        found.append((items[first].start, reduction))
     return found
 
 

@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import NamedTuple
 from zlib import crc32
 
-from fastpath import Item, ItemFlag, Part, Role, Scan, canon, strings, strip_markers
+from fastpath import Item, ItemFlag, Part, Role, Scan, canon, common_prefix, strings, strip_markers
 from sidecar.core.branch import Ranges, extend_ranges
 from sidecar.core.match import Alignment, Matched, align
 from sidecar.core.summary import LABEL
@@ -115,9 +115,13 @@ def take_in(session: Session, adapter: Adapter, body: bytes, branch: Sequence[in
         store: raw items that summaries in the body cover.
     """
     seen = session.seen if session.seen is not None and session.seen.reading.scan.grammar is adapter.grammar else None
-    arrived, opened = _open(session, adapter, body, branch, store, seen)
+    labelled = bool(session.checkpoints) and _labelled(session, body)
+    if labelled:
+        arrived, opened = _open(session, adapter, body, branch, store)
+    else:
+        arrived, opened = read_body(body, adapter, None if seen is None else seen.reading), None
     reading = arrived
-    if session.checkpoints and _LABEL in body:  # as it came it was read on from another body than that which is known
+    if labelled:  # as it came it was read on from another body than that which is known
         unfolded = body if opened is None else opened.unfolded
         reading = read_body(unfolded, adapter, None if seen is None else seen.reading)
     scanned, items, parts = reading.scan, reading.items, reading.parts
@@ -183,12 +187,17 @@ def take_in(session: Session, adapter: Adapter, body: bytes, branch: Sequence[in
     )
 
 
-def _open(
-    session: Session, adapter: Adapter, body: bytes, branch: Sequence[int], store: Store, seen: Seen | None
-) -> tuple[Reading, Opened | None]:
+def _labelled(session: Session, body: bytes) -> bool:
+    """Something in the body begins as our summaries do. A front known to hold nothing like it is not searched again."""
+    plain = session.unlabelled
+    start = 0 if plain is None else max(common_prefix(body, plain) - len(_LABEL), 0)
+    found = body.find(_LABEL, start) >= 0
+    session.unlabelled = None if found else body
+    return found
+
+
+def _open(session: Session, adapter: Adapter, body: bytes, branch: Sequence[int], store: Store) -> tuple[Reading, Opened | None]:
     """Read a body as it came, and unfold the summaries in it. None: there are none."""
-    if not session.checkpoints or _LABEL not in body:
-        return read_body(body, adapter, None if seen is None else seen.reading), None
     arrived = read_body(body, adapter, session.sent)
     before = session.opened
     again = before is not None and before.revision == session.head.revision and body.startswith(before.front)

@@ -107,6 +107,7 @@ class Session:
         self.sent: Reading | None = None  # body answered last
         self.sent_places: list[int] | None = None  # by raw item: its place in that body; None: each at its own
         self.opened: Opened | None = None
+        self.unlabelled: bytes | None = None  # a body without anything that looks like a summary
         self.checkpoints: list[CheckpointRecord] = list(image.checkpoints) if image is not None else []
         self.rollbacks: list[RollbackRecord] = list(image.rollbacks) if image is not None else []
         self.attempts: dict[str, AttemptRecord] = {}

@@ -410,8 +410,10 @@ def test_compaction_adopted_and_rewritten_each_time_no_branch(world: Plant, form
         fit(how)
 
 
+# Without system items: another text of one takes the place of the old.
+spoken = st.lists(st.sampled_from([kind for kind in STEPS if kind != "system"]), min_size=1, max_size=5)
 rewinds = st.lists(
-    st.tuples(steps, st.floats(0.0, 1.0), st.booleans(), st.sampled_from(["compact", "fit", "back", "reopen", "fit"])),
+    st.tuples(spoken, st.floats(0.0, 1.0), st.booleans(), st.sampled_from(["compact", "fit", "back", "reopen", "fit"])),
     min_size=2,
     max_size=8,
 )
