@@ -80,4 +80,6 @@ def _members(unit: Unit, parts: Sequence[Part]) -> set[int]:
 
 
 def _size(item: Item, saved_bytes: int) -> int:
-    return 0 if item[2] == USER else item.end - item.start - saved_bytes
+    """Of a user item its results alone: what a person wrote in it stays."""
+    size_bytes = item.result_bytes if item[2] == USER else item.end - item.start
+    return max(size_bytes - saved_bytes, 0)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from sidecar.core.compaction import AttemptRecord, AttemptState, KeptReason
+from sidecar.core.compaction import AttemptRecord, AttemptState, CompactMode, KeptReason
 from sidecar.core.errors import AttemptNotFoundError, MalformedBodyError, SessionNotFoundError
 from sidecar.core.replies import ModelReply, Stop
 from sidecar.core.types import ReadBack
@@ -89,7 +89,12 @@ class FinishCall:
     def _judge(self, attempt: AttemptRecord, reply: ModelReply) -> CompactResult:
         self._plan()
         work = Compaction(self.fit)
-        chosen = work.again({number for start, end in attempt.numbers for number in range(start, end)})
+        older = {
+            each.checkpoint_id
+            for each in self.session.live
+            if attempt.mode is CompactMode.REDERIVE and each.revision <= attempt.base_revision
+        }
+        chosen = work.again({number for start, end in attempt.numbers for number in range(start, end)}, older)
         if chosen is None:
             detail = "what it covers is covered by now, no longer settled, or not on the current branch"
             return self._end(attempt, AttemptState.FAILED, KeptReason.NO_CANDIDATE, detail)

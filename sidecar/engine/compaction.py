@@ -112,14 +112,22 @@ class Compaction:
         self.superseded = anew
         return self._sound(chosen, anew, 0 if everything else target_bytes, busy)
 
-    def again(self, wanted: Collection[int]) -> Selection | None:
+    def again(self, wanted: Collection[int], superseding: Collection[str] = ()) -> Selection | None:
         """The units that hold just these items, by number. None where one of them may no longer retire.
 
         Where the tail begins does not matter: it did when they were chosen.
+
+        Args:
+            wanted: numbers of the items.
+            superseding: checkpoints that this may take the place of, where it covers all of theirs. Any other covers for good.
         """
         numbers = self.fit.intake.numbers
         places = {at for at, number in enumerate(numbers) if number in wanted}
-        self.superseded = [each for each in self._applied if places.issuperset(each.gone) and places.issuperset(each.trims)]
+        self.superseded = [
+            each
+            for each in self._applied
+            if each.record.checkpoint_id in superseding and places.issuperset(each.gone) and places.issuperset(each.trims)
+        ]
         stays = [each for each in self._applied if each not in self.superseded]
         view = self._view(self.superseded, stays, -MOST, len(self.fit.intake.items))
         found = select(view, lambda unit: unit.first not in places)
@@ -305,10 +313,11 @@ class Compaction:
         saved = before - after
         hard = limits.hard_bytes
         rescues = hard is not None and before > hard and fitted <= hard
-        if saved < limits.compact_min_saving_bytes and not (rescues and saved > 0):
+        over = fitted > limits.soft_bytes and not rescues
+        if saved < limits.compact_min_saving_bytes and not (rescues and saved > 0) and not (over and self.too_large()):
             least = limits.compact_min_saving_bytes
             return Kept(KeptReason.LOW_BENEFIT, f"it would save {saved} bytes; {least} are asked for", best.finished)
-        if fitted > limits.soft_bytes and not rescues:
+        if over:
             return Kept(
                 KeptReason.DOES_NOT_FIT, f"{before} bytes would become {fitted}; the limit is {limits.soft_bytes}", best.finished
             )
