@@ -210,7 +210,7 @@ class _Writer:
             kept = [element for element in run if isinstance(element, _Kept)]
             self.texts += [spell(element.text, PLAIN) for element in run if isinstance(element, _Text)]
             if not kept:
-                waiting += [self._text_item(element) for element in run if isinstance(element, _Text)]
+                waiting.append(self._text_item([element for element in run if isinstance(element, _Text)]))
                 continue
             self._gap(last, kept[0].at, waiting)
             waiting = []
@@ -223,8 +223,17 @@ class _Writer:
         if waiting or last != len(items) - 1:
             self._end(last, waiting)
 
-    def _text_item(self, element: _Text) -> bytes:
-        return self._adapter.text_item(element.text, element.role, element.marker, PLAIN)
+    def _text_item(self, texts: Sequence[_Text]) -> bytes:
+        """Texts that are one item of their own."""
+        first = texts[0]
+        item = self._adapter.text_item(first.text, first.role, first.marker, PLAIN)
+        if len(texts) == 1:
+            return item
+        span = self._adapter.content_span(item, Item(0, len(item), first.role, 0, 0, 0, 0, 0, 0, 0))
+        if span is None:
+            raise ValueError("an item of texts alone has no content to add to")
+        blocks = b",".join(self._adapter.text_part(text.text, text.marker, PLAIN) for text in texts)
+        return item[: span.start] + b"[" + blocks + b"]" + item[span.end :]
 
     def _separator(self, index: int) -> bytes:
         """What stands behind an item, before the next."""

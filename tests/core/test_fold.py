@@ -196,3 +196,19 @@ def test_holds_results_by_role_and_part() -> None:
     assert any(part.kind == Kind.RESULT for part in parts)
     chat = folded(CHAT, [ask("go"), *asked(CHAT, "a")])
     assert [holds_results(item, chat.before.parts()) for item in chat.before.items()] == [False, False, True]
+
+
+@BOTH
+def test_fold_two_summaries_side_by_side(adapter: Adapter) -> None:
+    """One behind the other with nobody's words between: where users merge they are one item."""
+    a, b = asked(adapter, "a"), asked(adapter, "b")
+    items = [*a, *b, {"role": "assistant", "content": "x"}]
+    size = len(a)
+    other = SUMMARY.replace("c1", "c2")
+    first = record(range(size), size - 1)
+    second = record(range(size, 2 * size), 2 * size - 1, checkpoint_id="c2", summary=other)
+    found = folded(adapter, items, first, second, markers={"c2": b'{"type":"ephemeral"}'})
+    check(found)
+    expected = [("user", [SUMMARY]), ("user", [other])] if adapter is CHAT else [("user", [SUMMARY, other])]
+    assert spoken(found.items) == [*expected, ("assistant", ["x"])]
+    assert found.after.marker_count == 1
