@@ -202,14 +202,7 @@ class CompactCall:
             message = "live summaries take much of the body: "
             message += "they are made anew from raw items" if again else "REDERIVE, or LEDGER, would make them anew"
             self.notes.append(Note("SUMMARIES_LARGE", message))
-        target = fit.limits.compact_target_bytes
-        if fit.limits.hard_bytes is not None:
-            target = min(target, fit.limits.hard_bytes)
-        if given.ignore_pressure:
-            target = min(target, fit.view.base_bytes - fit.limits.compact_min_saving_bytes)
-        chosen = work.choose(
-            everything=mode is CompactMode.REDERIVE, again=again, target_bytes=target, busy=self.engine.busy(self.session)
-        )
+        chosen = self._select(everything=mode is CompactMode.REDERIVE, again=again)
         too_large = work.too_large()
         if too_large is not None:
             self.notes.append(Note(*too_large))
@@ -225,6 +218,16 @@ class CompactCall:
         if self.kind is not Summarizer.LEDGER and self._spent(numbers):
             return Kept(KeptReason.ATTEMPTS_SPENT, f"{MAX_ATTEMPTS} attempts on this range have failed", work.before)
         return chosen
+
+    def _select(self, *, everything: bool, again: bool) -> Selection:
+        limits = self.fit.limits
+        target = limits.compact_target_bytes
+        if limits.hard_bytes is not None:
+            target = min(target, limits.hard_bytes)
+        if self.given.ignore_pressure:
+            target = min(target, self.fit.view.base_bytes - limits.compact_min_saving_bytes)
+        busy = self.engine.busy(self.session)
+        return self.work.choose(everything=everything, again=again, target_bytes=target, busy=busy)
 
     def _was_taken_back(self, numbers: set[int]) -> bool:
         back = taken_back(self.session.rollbacks)
@@ -251,6 +254,10 @@ class CompactCall:
         if not self.given.dry_run:
             self.engine.tell_before_compact(self.session, self.kind.name, len(self.work.before.scan.body))
         built = self.work.build(chosen, self.origin, "")
+        if isinstance(built, Kept) and built.reason is KeptReason.DOES_NOT_FIT and self.work.could_join(self.origin.mode):
+            # One more summary beside the others is too much: one in the place of all of them may not be.
+            chosen = self._select(everything=False, again=True)
+            built = self.work.build(chosen, self.origin, "") if chosen.units else built
         if isinstance(built, Kept):
             return self._keep(built)
         if self.given.dry_run:

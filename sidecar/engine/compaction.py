@@ -92,6 +92,10 @@ class Compaction:
         """Live summaries are past what a new one should join."""
         return self.summary_bytes > REDERIVE_FACTOR * self.fit.limits.summary_bytes
 
+    def could_join(self, mode: CompactMode) -> bool:
+        """There are live summaries that a new one would stand beside, and could take the place of."""
+        return mode is not CompactMode.REDERIVE and bool(self._applied) and not self.superseded
+
     def choose(self, *, everything: bool, again: bool, target_bytes: int, busy: Collection[int] = ()) -> Selection:
         """Choose what leaves.
 
