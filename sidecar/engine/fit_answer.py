@@ -94,7 +94,10 @@ def answer(
     notes = list(call.notes)
     if goes.token_basis is not TokenBasis.CALIBRATED:
         notes.append(_TOKENS_UNKNOWN)
-    if (plan.cuts or (placed and not call.session.exists)) and call.adapter.binds_reasoning(after, placed[0].edit.start):
+    # A checkpoint changes what was sent before, once.
+    summarized = call.front_changed and call.projection.fold is not None and alignment.diverged_at is None
+    edited = plan.cuts or (placed and not call.session.exists)
+    if (edited or summarized) and call.adapter.binds_reasoning(after, placed[0].edit.start if edited else stable_bytes):
         notes.append(
             Note(
                 "REASONING_BOUND",

@@ -379,6 +379,8 @@ class FitCall:
             )
         durable, revision = session.flushed(), session.head.revision
         stable = self._stable_bytes(finished)
+        sent = session.sent
+        self.front_changed = sent is not None and bool(sent.items) and stable < sent.items[-1].end
         if not given.dry_run:
             durable, revision = self._commit(change)
             session.seen = self.seen(proven=not plan.cuts)
