@@ -14,6 +14,7 @@ from random import Random
 import grpc
 
 import trimtab
+from sidecar.demo.compaction import show_compaction
 from sidecar.demo.process import SidecarFailedError, running_sidecar
 from sidecar.demo.proof import find_lost, prove_artifacts, read_whole
 from sidecar.demo.run import AgentRun
@@ -57,6 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             screen.say("The sidecar was stopped; it is started again, on the same store, and asked for everything:")
             with running_sidecar(address, data_dir, log), _connect(address, session.format) as client:
                 proven = _prove(screen, run, client, rng)
+                screen.say()
+                proven = show_compaction(screen, run, client, _SESSION_ID, session.format) and proven
         except SidecarFailedError as error:
             screen.say(f"FAILED  {error}")
             return 1
