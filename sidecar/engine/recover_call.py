@@ -76,6 +76,7 @@ class _Settled(NamedTuple):
     items: list[_Placed]
     results: Closed
     waits: bool  # there are calls that stay open
+    told: bool  # some of the results are the agent's own
 
 
 class RecoverCall:
@@ -103,6 +104,7 @@ class RecoverCall:
             keys = list(closed)
             keys += [key for turn in turns for call in turn.open if (key := _key(fit, call)) not in closed]
             fit = self._read(adapter)
+            self._note_waiting(fit)
         else:
             closed = {}
             keys = [_key(fit, call) for turn in turns for call in turn.open]
@@ -120,7 +122,11 @@ class RecoverCall:
 
     def _with_recorded(self, adapter: Adapter, fit: FitCall, turns: Sequence[OpenTurn]) -> FitCall:
         """The same body with the results of turns of which each call's is known; nothing is written."""
-        placed = [item for turn in turns if not (found := self._settle_turn(adapter, fit, turn)).waits for item in found.items]
+        placed: list[_Placed] = []
+        for turn in turns:
+            found = self._settle_turn(adapter, fit, turn)
+            if not found.waits and found.told:
+                placed += found.items
         if not placed:
             return fit
         self.notes.append(
@@ -149,20 +155,22 @@ class RecoverCall:
         closed: Closed = {}
         receipts: list[ReceiptRecord] = []
         placed: list[_Placed] = []
-        waiting = 0
         for turn in turns:
             written = [self._closing_receipt(adapter, fit, call, closing) for call, closing in self._died(fit, turn)]
             found = self._settle_turn(adapter, fit, turn, written)
             receipts += written
             placed += found.items
             closed.update(found.results)
-            waiting += found.waits
-        if waiting:
-            self.notes.append(
-                Note("CALLS_WAITING", f"{waiting} turns have calls that wait for a person or a long job: they stay open")
-            )
         self._write(adapter, fit, digest, closed, receipts, placed)
         return closed
+
+    def _note_waiting(self, fit: FitCall) -> None:
+        """Say which turns are not closed."""
+        waiting = [turn for turn in open_turns(fit.intake.units, fit.closing) if any(not call.results for call in turn.open)]
+        if waiting:
+            self.notes.append(
+                Note("CALLS_WAITING", f"{len(waiting)} turns have calls that wait for a person or a long job: they stay open")
+            )
 
     def _died(self, fit: FitCall, turn: OpenTurn) -> list[tuple[Call, Closing]]:
         """Calls without any result, with what an honest one says."""
@@ -216,7 +224,8 @@ class RecoverCall:
                 continue
             behind = _last_result(fit, at)
             items += [_Placed(behind, item, each.closing) for each in group for item in items_of(adapter, [each.result])]
-        return _Settled(items, results, waits)
+        told = any(not receipt.closing for group in groups.values() for receipt in group)
+        return _Settled(items, results, waits, told)
 
     def _write(
         self,
