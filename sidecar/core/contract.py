@@ -80,15 +80,22 @@ def open_spans(items: Sequence[Item], parts: Sequence[Part], units: Sequence[Uni
 
 
 def new_violations(before: Sequence[Violation], after: Sequence[Violation]) -> list[Violation]:
-    """Structural rules that the finished body breaks and the body on arrival did not."""
+    """Structural rules that the finished body breaks and the body on arrival did not.
+
+    A call without a result that came to stand at the end, since what followed it is covered, is no new fault: one at the end is
+    not finished, one before it is broken.
+    """
     known = Counter((violation.rule, violation.item_index) for violation in before)
     found = []
     for violation in after:
-        key = (violation.rule, violation.item_index)
-        if known[key] > 0:
-            known[key] -= 1
-        else:
+        keys = [(violation.rule, violation.item_index)]
+        if violation.rule == "CALL_OPEN":
+            keys.append(("CALL_WITHOUT_RESULT", violation.item_index))
+        key = next((key for key in keys if known[key] > 0), None)
+        if key is None:
             found.append(violation)
+        else:
+            known[key] -= 1
     return found
 
 
