@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sidecar.demo.dialects import Call, dialect
 from sidecar.demo.model import check_answer
 from sidecar.replay.table import format_bytes
-from trimtab.v1 import common_pb2, context_pb2
+from trimtab.v1 import context_pb2
 
 if TYPE_CHECKING:
     import trimtab
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["show_compaction"]
 
-_LIMITS = common_pb2.Limits(compact_target_bytes=48 * 1024, summary_bytes=4_000)
+_TARGET_BYTES, _SUMMARY_BYTES = 48 * 1024, 4_000
 _SUMMARY_LINES = 12
 _ARTIFACT = re.compile(r"\b[0-9a-f]{32}\b")
 
@@ -28,10 +28,16 @@ def show_compaction(screen: Screen, run: AgentRun, client: trimtab.Trimtab, sess
     screen.say("Where moving things out of view is not enough, settled work retires into a summary (Compact). For the show")
     screen.say("the body is compacted although it is under its limit, by records alone, no model, with limits lowered to a")
     screen.say(
-        f"body of {format_bytes(_LIMITS.compact_target_bytes)} and a summary of {format_bytes(_LIMITS.summary_bytes)}, "
-        "requests and rules apart:"
+        f"body of {format_bytes(_TARGET_BYTES)} and a summary of {format_bytes(_SUMMARY_BYTES)}, requests and rules apart:"
     )
-    answer = client.compact(session_id, "demo-stage", run.raw_body, boundary="demo", ignore_pressure=True, limits=_LIMITS)
+    answer = client.compact(
+        session_id,
+        "demo-stage",
+        run.raw_body,
+        boundary="demo",
+        ignore_pressure=True,
+        limits={"compact_target_bytes": _TARGET_BYTES, "summary_bytes": _SUMMARY_BYTES},
+    )
     committed = answer.outcome == context_pb2.COMPACT_OUTCOME_COMMITTED
     if not screen.claim("a checkpoint is durable", [] if committed else [f"{answer.detail}"]):
         return False

@@ -32,7 +32,7 @@ def test_main_on_a_small_session_proves_all(format: str, capsys: pytest.CaptureF
     out = capsys.readouterr().out
     assert code == 0, out
     assert out.endswith("All of it holds.\n")
-    assert out.count("\n  ok") == 4
+    assert out.count("\n  ok") == 8
     assert "FAILED" not in out
     assert "model reads back" in out
     assert "moved out:" in out
