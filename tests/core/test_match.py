@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -288,3 +289,57 @@ def test_align_does_not_depend_on_the_order_in_which_forms_became_known() -> Non
             known.add_form(number, 1, b"S", b"")
     assert match(sent, [], "S") == match(loaded, [], "S")
     assert numbers(match(sent, [], "S")) == [0]
+
+
+# Items that only close what a crash interrupted
+
+
+def closed(
+    body: str, branch: Sequence[int] = (0, 1, 2, 3, 4), closing: Sequence[int] = (2, 3), items: str = "q call c1 c2 n"
+) -> Alignment:
+    letters = body.split()
+    return align(session(items), branch, len(letters), lambda index: form(letters[index]), closing=closing)
+
+
+@pytest.mark.parametrize(
+    ("body", "expected", "replaced"),
+    [
+        ("q call c1 c2 n", [0, 1, 2, 3, 4], False),  # adopted
+        ("q call n", [0, 1, 4], True),  # raw, without them
+        ("q call r1 r2 n", [0, 1, -1, -1, 4], True),  # real ones, each once
+        ("q call r1 c2 n", [0, 1, -1, 3, 4], True),
+        ("q call c1 r2 n", [0, 1, 2, -1, 4], True),
+        ("q call r2 c1 n", [0, 1, -1, 2, 4], True),  # in another order
+        ("q call c2 r1 n", [0, 1, 3, -1, 4], True),
+        ("q call r n", [0, 1, -1, 4], True),  # one item of both
+        ("q call c1~x c2 n", [0, 1, 2, 3, 4], False),
+    ],
+)
+def test_align_of_closing_items_that_stay_go_or_are_replaced_goes_on(body: str, expected: list[int], replaced: bool) -> None:
+    found = closed(body)
+    assert (numbers(found), found.replaced) == (expected, replaced)
+
+
+@pytest.mark.parametrize("body", ["q call r1 r2 n", "q call r1 c2 n", "q call c1 r2 n", "q call n", "q call r n", "q call r n m"])
+def test_align_of_real_results_in_the_place_of_closing_items_is_no_divergence(body: str) -> None:
+    assert closed(body).diverged_at is None
+
+
+@pytest.mark.parametrize("body", ["q call", "q call r1", "q call r1 r2", "q call c1", "q call r1 x y"])
+def test_align_of_a_body_that_ends_where_closing_items_ended_the_branch_is_no_divergence(body: str) -> None:
+    found = closed(body, branch=[0, 1, 2, 3], items="q call c1 c2")
+    assert found.diverged_at is None
+    assert found.replaced is ("c1" not in body or "c2" not in body)
+
+
+def test_align_of_closing_items_never_makes_a_second_one_of_them() -> None:
+    for body in ("q call x c1 y c2 n", "q call r2 c1", "q call n c1 c2", "q c2 c1 call n", "q call a b c c1"):
+        found = numbers(closed(body))
+        kept = [number for number in found if number in (2, 3)]
+        assert len(kept) == sum(letter in ("c1", "c2") for letter in body.split()), body
+        assert len(kept) == len(set(kept))
+
+
+def test_align_of_more_new_items_than_closing_ones_is_an_edit() -> None:
+    found = closed("q call r1 r2 r3 n")
+    assert (numbers(found), found.diverged_at) == ([0, 1, -1, -1, -1, 4], 4)
