@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import secrets
+import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,12 +20,13 @@ from sidecar.core.errors import (
     NoBodyError,
     RequestIdReusedError,
     RevisionConflictError,
+    StoreFullError,
     TrimtabError,
 )
 from sidecar.core.types import EffectState, Format, LimitsGiven, ReadBack
 from sidecar.engine.compact_messages import CompactInput, CompactOutcome, RollbackInput
 from sidecar.engine.messages import FitOutcome
-from tests.helpers.recording import FORMATS, Desk, Run, desk, dumped
+from tests.helpers.recording import FORMATS, Desk, Run, desk, dumped, opened
 
 PENDING, SETTLED, WAITING = EffectState.PENDING, EffectState.SETTLED, EffectState.WAITING
 NOT_STARTED, FAILED, UNKNOWN = EffectState.NOT_STARTED, EffectState.FAILED, EffectState.UNKNOWN
@@ -406,3 +410,56 @@ def test_record_sub_agents_have_sessions_of_their_own_listed_by_prefix(run: Run)
     assert sorted(each.key.session_id for each in found) == [f"{run.format_name}:sub/1", f"{run.format_name}:sub/2"]
     child = Run(run.desk, run.format_name, f"{run.format_name}:sub/1")
     assert [json.loads(item) for item in child.journal()] == [child.user("sub/1")]
+
+
+@pytest.mark.parametrize("format_name", FORMATS)
+def test_record_into_a_full_store_is_refused_keeps_nothing_and_works_once_there_is_room(format_name: str) -> None:
+    with desk(quota_bytes=4 << 20) as small:
+        run, filler = small.run(format_name), small.run(format_name)
+        base = run.record([run.user(), run.calls("a")], receipts=(run.receipt("a", PENDING, idempotency_key="k"),))
+        filler.record([filler.user()])
+        for size_bytes in (200_000, 20_000, 1000):
+            with pytest.raises(StoreFullError):
+                while True:
+                    filler.record([filler.user(secrets.token_hex(size_bytes // 2)), filler.says()])
+        with pytest.raises(StoreFullError):
+            run.record(run.results(run.result("a", secrets.token_hex(50_000))), id="late")
+        with pytest.raises(StoreFullError):
+            run.record(receipts=(run.receipt("a", SETTLED, detail="d" * 100_000),))
+        known = run.recover(body=False)
+        assert (known.revision, known.item_count, opened(known.open_calls)) == (base.revision, 2, ["a"])
+        assert [(each.state, each.idempotency_key) for each in known.receipts] == [(PENDING, "k")]
+        small.engine.delete(filler.key)
+        deadline = time.monotonic() + 20
+        while True:
+            try:
+                late = run.record(run.results(run.result("a", "x" * 50_000)), id="late2")
+                break
+            except StoreFullError:
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+        assert (late.revision, late.item_count) == (base.revision + 1, 3)
+
+
+def test_record_by_many_threads_at_one_revision_lands_once_and_without_one_lands_each_time(run: Run) -> None:
+    base = run.record([run.user()])
+    landed: list[str] = []
+    refused: list[int] = []
+
+    def write(name: str, revision: int | None) -> None:
+        try:
+            run.record([run.says(name)], id=name, expected_revision=revision)
+            landed.append(name)
+        except RevisionConflictError as error:
+            refused.append(int(error.details["revision"]))
+
+    for expected in (base.revision, None):
+        threads = [threading.Thread(target=write, args=(f"{expected}-{n}", expected)) for n in range(16)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+    assert (len(landed), set(refused)) == (17, {base.revision + 1})
+    assert run.recover(body=False).revision == base.revision + 17
+    texts = {json.dumps(json.loads(item)["content"]) for item in run.journal()[1:]}
+    assert texts == {json.dumps(run.says(name)["content"]) for name in landed}

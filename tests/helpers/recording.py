@@ -41,15 +41,16 @@ class _Clock:
 class Desk:
     """An engine over a folder."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, quota_bytes: int = 1 << 30) -> None:
         self.folder = folder
+        self.quota_bytes = quota_bytes
         self.clock = _Clock()
         self.serial = 0
         self.open()
 
     def open(self) -> None:
         """Begin."""
-        self.store = LmdbStore(self.folder, quota_bytes=1 << 30, map_bytes=1 << 31)
+        self.store = LmdbStore(self.folder, quota_bytes=self.quota_bytes, map_bytes=1 << 31)
         self.engine = Engine(self.store, self.clock, EngineConfig())
 
     def reopen(self) -> None:
@@ -64,10 +65,10 @@ class Desk:
 
 
 @contextmanager
-def desk() -> Iterator[Desk]:
+def desk(quota_bytes: int = 1 << 30) -> Iterator[Desk]:
     """In a scratch folder."""
     with TemporaryDirectory() as folder:
-        made = Desk(folder)
+        made = Desk(folder, quota_bytes)
         try:
             yield made
         finally:
