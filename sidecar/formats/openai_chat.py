@@ -6,9 +6,8 @@ markers. The rules are in `openai_chat_rules.py`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import json
+from collections.abc import Sequence
 
 from fastpath import Code, Edit, Field, Grammar, GrammarSpec, Item, Kind, Role, Scan, Shape, locate
 from sidecar.core.errors import MalformedBodyError

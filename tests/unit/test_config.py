@@ -104,7 +104,8 @@ def test_parse_size_refuses(text: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"), [("10", 10.0), ("500ms", 0.5), ("2m", 120.0), (3, 3.0), (0.25, 0.25), ("1.5h", 5400.0), ("30d", 2_592_000.0)]
+    ("text", "seconds"),
+    [("10", 10.0), ("500ms", 0.5), ("2m", 120.0), (3, 3.0), (0.25, 0.25), ("1.5h", 5400.0), ("30d", 2_592_000.0)],
 )
 def test_parse_seconds_reads(text: object, seconds: float) -> None:
     assert values.parse_seconds(text) == seconds
