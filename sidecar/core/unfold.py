@@ -234,8 +234,11 @@ class _Opener:
                 pieces.append(taken[1])
         before = self._kept(_Token(numbers[low - 1]), start, backwards=True) if low else None
         behind = self._kept(_Token(numbers[high]), at) if high < len(numbers) else None
-        ends = (low == 0 == start, high == len(numbers) and at == len(self._atoms))
-        if before is None and behind is None and not any(ends):
+        left = numbers is not self._known.branch
+        first = start == 0 and (left or low == 0)
+        last = high == len(numbers) and at == len(self._atoms)
+        around = left and any(token.perhaps for token in there)
+        if before is None and behind is None and not (first or last or around):
             return None
         # What became one item with the first or the last of these stands around them.
         while low and start and before is not None and self._is_one(start - 1, start):
@@ -246,12 +249,12 @@ class _Opener:
             at, high = at + behind[0], high + 1
             pieces.append(behind[1])
             behind = self._kept(_Token(numbers[high]), at) if high < len(numbers) else None
-        first, last = self._atoms[start], self._atoms[at - 1]
-        front = self._leftover(first.item, 0, first.element)
-        rest = self._leftover(last.item, last.element + 1, None) if last.element >= 0 else b""
+        head, tail = self._atoms[start], self._atoms[at - 1]
+        front = self._leftover(head.item, 0, head.element)
+        rest = self._leftover(tail.item, tail.element + 1, None) if tail.element >= 0 else b""
         raws = [self._known.raw(piece) if isinstance(piece, int) else piece for piece in pieces]
         data = b",".join(([front] if front else []) + raws + ([rest] if rest else []))
-        return Edit(self._items[first.item].start, self._items[last.item].end, data)
+        return Edit(self._items[head.item].start, self._items[tail.item].end, data)
 
     def _is_one(self, at: int, other: int) -> bool:
         return self._atoms[at].item == self._atoms[other].item
