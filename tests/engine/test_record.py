@@ -18,6 +18,7 @@ from sidecar.core.errors import (
     InvalidFieldError,
     MalformedBodyError,
     NoBodyError,
+    ReadBackRequiredError,
     RequestIdReusedError,
     RevisionConflictError,
     StoreFullError,
@@ -53,6 +54,7 @@ def test_record_items_are_there_after_a_restart_byte_for_byte(run: Run) -> None:
     call += b', "tool_calls": ' + dumped(run.calls("a")["tool_calls"]) + b"}" if run.chat else b"}"
     answer = run.record(b"[ " + call + b" ]")
     assert (answer.revision, answer.item_count) == (1, 2)
+    assert [session.pending for session in run.engine.sessions.held(run.key)] == [[]]
     run.desk.reopen()
     assert run.journal()[1] == call
     known = run.recover()
@@ -157,6 +159,8 @@ def test_record_of_a_session_that_no_body_told_holds_until_one_does(run: Run) ->
     with pytest.raises(NoBodyError):
         run.engine.compact(CompactInput(run.key, "c", force_mid_stage=True))
     items = [run.user(), run.calls("a"), *run.results(run.result("a"))]
+    with pytest.raises(ReadBackRequiredError):  # Record told no way
+        run.fit(items, read_back=ReadBack.UNSPECIFIED)
     fitted = run.fit(run.body(items, tools=[]), read_back=ReadBack.INJECT)
     assert b"trimtab_read" in fitted.body
     assert run.stored() == 3
@@ -296,6 +300,25 @@ def test_record_a_huge_result_comes_back_and_leaves_in_the_next_fit(run: Run) ->
     run.desk.reopen()
     assert run.recover().body == fitted.body
     assert run.engine.reader.read(run.key, artifact.artifact_id, byte_range=(0, 100)).content == big.encode()[:100]
+
+
+def test_record_a_large_result_leaves_in_the_first_body_that_tells_it_and_in_no_later_one(run: Run) -> None:
+    small = LimitsGiven(soft_bytes=1 << 30, target_bytes=1 << 29, externalize_bytes=4_000)
+    items = [run.user(), run.calls("a"), *run.results(run.result("a", LONG)), run.says()]
+    for compacted in (False, True):
+        other = run.desk.run(run.format_name)
+        other.fit(items[:2], limits=small)
+        other.record(items[2:])
+        if compacted:  # which tells no body
+            other.engine.compact(CompactInput(other.key, "c"))
+            other.desk.reopen()
+        assert other.fit(items, limits=small).outcome is FitOutcome.FITTED
+    run.fit(items[:2])
+    run.record(items[2:])
+    assert run.fit(items).outcome is FitOutcome.UNCHANGED
+    run.desk.reopen()
+    assert run.fit(items, limits=small).outcome is FitOutcome.UNCHANGED
+    assert _notes(run.fit([*items[:2], run.user("other")])) == ["INVALID_HISTORY"]  # told before: a rewind as any other
 
 
 # Receipts

@@ -16,6 +16,7 @@ from sidecar.core.types import EffectState, LimitsGiven, ReadBack
 from sidecar.engine.compact_messages import CompactInput, CompactOutcome, CompactResult, FinishInput
 from sidecar.engine.messages import CallRef, FitOutcome
 from sidecar.engine.record_messages import RecoverResult
+from store import failpoints
 from tests.helpers.recording import FORMATS, Desk, Run, desk, opened, rules_broken
 
 PENDING, SETTLED, WAITING = EffectState.PENDING, EffectState.SETTLED, EffectState.WAITING
@@ -292,6 +293,36 @@ def test_recover_results_of_all_receipts_make_the_item_and_close_nothing(run: Ru
     )
 
 
+def test_recover_places_recorded_results_that_leave_on_arrival_or_are_said_to_be_left_out(run: Run) -> None:
+    limits = LimitsGiven(soft_bytes=1 << 30, target_bytes=1 << 29, externalize_bytes=4_000)
+    items = [run.user(), run.calls("a")]
+    run.fit(items, limits=limits)
+    run.record(receipts=(run.receipt("a", SETTLED, result=run.result("a", LONG)),))
+    closed = run.close()
+    assert LONG in _texts(closed.body)["a"]
+    other = run.desk.run(run.format_name)
+    other.fit(items, limits=limits)
+    other.record(receipts=(other.receipt("a", SETTLED, result=other.result("a", LONG)),))
+    other.close()
+    assert _notes(other.fit([*items, other.user("never mind")], limits=limits))[-1] == "RECORDED_LEFT_OUT"
+    fitted = run.fit(closed.body, limits=limits)
+    assert (fitted.outcome, len(fitted.artifacts)) == (FitOutcome.FITTED, 1)
+
+
+def test_recover_tells_what_is_durable_where_a_write_was_lost(run: Run) -> None:
+    items = [run.user(), run.says()]
+    run.fit(items)
+    run.engine.settle(run.key)
+    failpoints.configure("before_commit=error:EIO")
+    try:
+        run.fit([*items, run.user("lost")])
+        known = run.recover()
+    finally:
+        failpoints.configure("")
+    assert (known.item_count, known.body) == (2, run.body(items))
+    assert run.fit([*items, run.user("lost")]).match.new_item_count == 1
+
+
 def test_recover_a_turn_that_waited_is_closed_when_its_last_result_came(run: Run) -> None:
     items = [run.user(), run.calls("a", "w")]
     run.fit(items)
@@ -450,10 +481,12 @@ def test_unknown_by_the_agent_holds_although_a_real_result_came_until_a_new_rece
     assert _compact(run).outcome is CompactOutcome.COMMITTED
 
 
-def test_a_closed_turn_is_never_retired_until_the_agent_says_how_it_ended(run: Run) -> None:
+@pytest.mark.parametrize("reopen", [False, True])
+def test_a_closed_turn_is_never_retired_until_the_agent_says_how_it_ended(run: Run, reopen: bool) -> None:
     run.fit([run.user(), run.calls("a", arguments={"to": LONG})])
     closed = run.close()
-    run.desk.reopen()
+    if reopen:
+        run.desk.reopen()
     more = [*_history(closed.body), run.calls("z"), *run.results(run.result("z"))]
     run.fit(more)
     assert _compact(run).kept_reason.name == "NO_CANDIDATE"
@@ -479,6 +512,7 @@ def test_closing_results_that_a_body_lacks_do_not_come_back_twice(run: Run) -> N
     run.fit(items)
     first = run.close()
     run.fit(items)  # raw, without them
+    assert run.recover().body == run.body(items)
     known = run.close()
     assert known.body == first.body
     assert run.stored() == (4 if run.chat else 3)
