@@ -263,7 +263,6 @@ class RecoverCall:
         ]
         change.must_keep = change.must_wait = True
         write(self.engine, session, change)
-        session.seen = None  # which units are settled was said before their calls were closed
 
     def _receipt(self, fit: FitCall, call: Call) -> ReceiptRecord | None:
         return self.session.receipts.get(_key(fit, call))
