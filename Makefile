@@ -14,13 +14,18 @@ PROTOS := $(wildcard proto/trimtab/v1/*.proto)
 OLDEST_VENV := build/oldest-venv
 OLDEST_STAMP := $(OLDEST_VENV)/.stamp
 
-.PHONY: demo test lint proto bench lock oldest clean
+.PHONY: demo test kill-test lint proto bench lock oldest clean
 
 demo: $(STAMP)
 	$(VENV)/bin/python -m sidecar.demo
 
 test: $(STAMP)
 	$(VENV)/bin/python -m pytest
+
+# Minutes to an hour: KILLS=30 is what the tests run.
+KILLS ?= 1000
+kill-test: $(STAMP)
+	$(VENV)/bin/python -m tests.fault.kills --kills $(KILLS)
 
 lint: $(STAMP)
 	$(VENV)/bin/ruff check .
