@@ -128,7 +128,7 @@ def _patched(text: str) -> list[str]:
 
 def _redirected(command: str) -> list[str]:
     """Targets of `>`, `>>` and `tee` in a plain command line; none from one that needs a shell to be understood."""
-    if not command or len(command) > COMMAND_BYTES or _ODD.search(command):
+    if not (">" in command or "tee" in command) or len(command) > COMMAND_BYTES or _ODD.search(command):
         return []
     try:
         lexer = shlex.shlex(command, posix=False, punctuation_chars=True)

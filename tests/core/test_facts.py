@@ -159,7 +159,10 @@ def test_collect_facts_of_an_adopted_stub_tells_size_and_preview_of_what_left(fo
     assert fact.result_text == (content[:RESULT_TEXT_BYTES].decode() if with_preview else "")
     # Quoted elsewhere it is text.
     (fact,) = facts_of(run).calls
-    assert stub.startswith(fact.result_text) and fact.result_text
+    assert fact.result_text == stub[:RESULT_TEXT_BYTES]
+    # So it is where something else left that place.
+    (fact,) = facts_of(run, artifacts={at: [(payload_path(format_name), OTHER_ID)]}).calls
+    assert (fact.artifact_ids, fact.result_text) == ((OTHER_ID,), stub[:RESULT_TEXT_BYTES])
 
 
 @FORMAT
