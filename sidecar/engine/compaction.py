@@ -20,13 +20,14 @@ from sidecar.core.errors import InternalError
 from sidecar.core.facts import RangeFacts, RequestFact, collect_facts
 from sidecar.core.fit import tail_start
 from sidecar.core.fold import fold, holds_results
+from sidecar.core.foreign import fenced
 from sidecar.core.layout import Layout, layouts
 from sidecar.core.limits import MOST
 from sidecar.core.projection import project
 from sidecar.core.requests import request_states
 from sidecar.core.select import Selection, SelectView, select
 from sidecar.core.summary import SummaryLabel, render_summary
-from sidecar.core.types import ReductionKind
+from sidecar.core.types import ReadBack, ReductionKind
 from sidecar.core.units import Unit
 from sidecar.engine.reading import Reading, read_body
 from sidecar.summarize.ledger import write_ledger
@@ -270,7 +271,8 @@ class Compaction:
         """Make the checkpoint, and hold the finished body against what it must be."""
         facts = self.facts(selection.units)
         limits = self.fit.limits
-        room = max(limits.summary_bytes - len(notes.encode()), MIN_LEDGER_BYTES)
+        taken = len(fenced(notes).encode("utf-8", "replace")) if notes else 0
+        room = max(limits.summary_bytes - taken, MIN_LEDGER_BYTES)
         found = self._build(selection, origin, facts, room, notes)
         for _ in range(MAX_SHRINKS):
             if not isinstance(found, Kept) or found.reason is not KeptReason.DOES_NOT_FIT or found.after is None:
@@ -299,7 +301,7 @@ class Compaction:
         revision = session.head.revision + 1
         calls = sum(len(unit.calls) for unit in selection.units)
         covered = len(selection.gone) + len(selection.trims)
-        ledger = write_ledger(facts, room)
+        ledger = write_ledger(facts, room, read_tool="" if fit.read_back is ReadBack.NONE else fit.read_tool)
         self._ledger_bytes = len(ledger.encode())
         summary = render_summary(SummaryLabel(checkpoint_id, revision, covered, calls), facts, ledger, notes)
         best: Built | None = None
