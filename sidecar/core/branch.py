@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import itertools
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = ["BranchIndex", "Ranges", "extend_ranges", "from_ranges", "to_ranges"]
+__all__ = ["BranchIndex", "Ranges", "extend_ranges", "from_ranges", "ranges_at", "to_ranges"]
 
 Ranges = tuple[tuple[int, int], ...]
 """Half-open ranges of numbers, in order of the history; neighbors that join are joined."""
@@ -81,6 +81,23 @@ class BranchIndex:
 def to_ranges(numbers: Iterable[int]) -> Ranges:
     """Fold numbers, in order of the history, into ranges. O(numbers)."""
     return extend_ranges((), 0, numbers)
+
+
+def ranges_at(places: Iterable[int], numbers: Sequence[int]) -> Ranges:
+    """The numbers at some places of a branch, ascending, as ranges that also stand side by side there. O(places).
+
+    Numbers that follow each other need not be neighbors: an item that came back keeps its old one.
+    """
+    folded: list[tuple[int, int]] = []
+    last = -1
+    for at in places:
+        number = numbers[at]
+        if folded and last + 1 == at and folded[-1][1] == number:
+            folded[-1] = (folded[-1][0], number + 1)
+        else:
+            folded.append((number, number + 1))
+        last = at
+    return tuple(folded)
 
 
 def extend_ranges(ranges: Iterable[tuple[int, int]], count: int, numbers: Iterable[int]) -> Ranges:

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from fastpath import Item, Kind, Part
+from fastpath import Item, Kind, Part, Role
 from sidecar.core.compaction import CheckpointRecord, RollbackRecord
 from sidecar.core.units import Unit
 
-__all__ = ["Applicable", "applicable", "go_on_applying", "live_checkpoints", "taken_back"]
+__all__ = ["Applicable", "applicable", "go_on_applying", "live_checkpoints", "taken_back", "unsound"]
 
 RESULT = int(Kind.RESULT)  # a member of an IntEnum costs as much as the rest of such a loop
 
@@ -107,6 +107,28 @@ def go_on_applying(
     return all(index in owned or parts[index][0] != RESULT for index in range(start, len(parts)))
 
 
+def unsound(
+    applied: Sequence[Applicable], asked: int, items: Sequence[Item], may_follow: Callable[[int], bool]
+) -> Applicable | None:
+    """A checkpoint that leaves a beginning to the open tool loop that no summary may stand before; None when there is none.
+
+    It was sound when it was made: a loop that had ended then may be open again, and thinking may have been turned on since.
+
+    Args:
+        applied: those that apply.
+        asked: index of the last user item without results; the loop begins behind it. -1: none.
+        items: of the body.
+        may_follow: whether the item at an index, and all behind it, may follow a summary.
+    """
+    inside = [each for each in applied if each.gone and each.gone[-1] > asked]
+    if not inside:
+        return None
+    gone = {at for each in inside for at in each.gone}
+    follows = next((at for at in range(asked + 1, len(items)) if items[at].role == Role.ASSISTANT and at not in gone), -1)
+    before = [(at, each) for each in inside for at in each.gone if asked < at < follows]
+    return max(before, key=lambda found: found[0])[1] if before and not may_follow(follows) else None
+
+
 def _place(record: CheckpointRecord, numbers: Sequence[int], index_of: Callable[[int], int]) -> Applicable | None:
     """Where its sources stand; None when one is missing or out of order."""
     gone: list[int] = []
@@ -132,6 +154,8 @@ def _answered_elsewhere(
     ids: set[bytes] = set()
     for unit in (first[at] for at in placed.gone if at in first):
         for call in unit.calls:
+            if call.item not in gone:
+                continue  # the turn went on after a text of it was covered: the checkpoint does not cover this call
             ids.add(call.id)
             if any(parts[index].item not in gone for index in call.results):
                 return True

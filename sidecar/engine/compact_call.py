@@ -271,7 +271,7 @@ class CompactCall:
             after_bytes=record.after_bytes,
             revision=record.revision,
         )
-        return commit_checkpoint(self.engine, self.fit, self.work, built, attempt, self.given.include_body, self.notes)
+        return commit_checkpoint(self.engine, self.fit, self.work, built, attempt, self.given.include_body, self._all_notes())
 
     def _attempt(self, chosen: Selection, digest: bytes, state: AttemptState, summarizer: str, model: str) -> AttemptRecord:
         numbers = self.fit.intake.numbers

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from fastpath import Role, size, splice
-from sidecar.core.branch import to_ranges
+from sidecar.core.branch import ranges_at
 from sidecar.core.checkpoints import Applicable
 from sidecar.core.compaction import CheckpointRecord, CompactMode, KeptReason, Trim
 from sidecar.core.contract import Placed, check_finished, new_violations, shifted
@@ -366,7 +366,7 @@ class Compaction:
             checkpoint_id=checkpoint_id,
             base_revision=session.head.revision,
             revision=revision,
-            gone=to_ranges([numbers[at] for at in selection.gone]),
+            gone=ranges_at(selection.gone, numbers),
             trims=tuple(Trim(numbers[at], blocks) for at, blocks in sorted(selection.trims.items())),
             after=-1 if layout.after < 0 else numbers[layout.after],
             role=layout.role,

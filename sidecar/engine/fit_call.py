@@ -16,7 +16,7 @@ import msgspec
 from fastpath import Edit, Role, common_prefix, size, splice
 from sidecar.core.anchors import merge_anchors
 from sidecar.core.branch import from_ranges
-from sidecar.core.checkpoints import Applicable, applicable, go_on_applying
+from sidecar.core.checkpoints import Applicable, applicable, go_on_applying, unsound
 from sidecar.core.compaction import CheckpointRecord
 from sidecar.core.contract import Placed, check_finished, open_spans
 from sidecar.core.cuts import Built
@@ -268,6 +268,7 @@ class FitCall:
                 applied, self.aside = applicable(
                     session.live, numbers, self.refs.index_of, intake.units, intake.parts, intake.reading.decode
                 )
+            applied = self._sound(adapter, applied, asked[-1] if asked else -1)
         if intake.known is not None:
             earlier = intake.known.projection
             same = [] if earlier.fold is None else earlier.fold.applied
@@ -283,6 +284,18 @@ class FitCall:
         folded = fold(adapter, body, items, intake.parts, applied, intake.markers) if applied else None
         matches = intake.alignment.items
         return project(adapter, body, items, matches, numbers, records, count, current, folded), False
+
+    def _sound(self, adapter: Adapter, applied: list[Applicable], asked: int) -> list[Applicable]:
+        """Those that leave a valid beginning to the tool loop that is open now; the others step aside."""
+        scanned, rows = self.intake.scan, (self.intake.items, self.intake.parts)
+
+        def may_follow(at: int) -> bool:
+            return adapter.may_follow_summary(scanned, rows, at)
+
+        while (found := unsound(applied, asked, self.intake.items, may_follow)) is not None:
+            applied = [each for each in applied if each is not found]
+            self.aside.append(found.record)
+        return applied
 
     def _applied_before(self) -> list[Applicable]:
         """Checkpoints at work in the body before, where all that live were, and are in this one. None where that is not known."""

@@ -1,0 +1,140 @@
+"""Checkpoints in bodies that go on otherwise than when they were made: Compact, Fit and Recover over a real sidecar."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.helpers.bodies import FORMATS, History, history, words
+from tests.helpers.client import Sidecar, notes, tight
+from tests.helpers.compacting import FORMATS as FORMAT_OF
+from tests.helpers.compacting import violations
+from trimtab.v1 import common_pb2, context_pb2
+
+THINKING = {"type": "enabled", "budget_tokens": 1024}
+COVERED = (context_pb2.REDUCTION_KIND_CHECKPOINT, 1)
+
+
+def limits(keep_unit_count: int = 1) -> common_pb2.Limits:
+    """Nothing is cut; a compaction covers all settled work before the newest units."""
+    return tight(
+        1 << 30,
+        1 << 29,
+        externalize_bytes=0,
+        compact_target_bytes=1,
+        compact_min_saving_bytes=1,
+        keep_unit_count=keep_unit_count,
+    )
+
+
+def fit(sidecar: Sidecar, session_id: str, run: History, **fields: object) -> tuple[context_pb2.FitResponse, bytes]:
+    """The answer, and the body to send."""
+    answer = sidecar.fit(session_id, run.body(), format=run.format, **fields)
+    return answer, answer.body or run.body()
+
+
+def compact(sidecar: Sidecar, session_id: str, request_id: str = "stage-1", body: bytes = b"") -> context_pb2.CompactResponse:
+    """By ledger, whatever the pressure; a checkpoint must come of it."""
+    request = context_pb2.CompactRequest(
+        session=common_pb2.SessionRef(session_id=session_id),
+        request_id=request_id,
+        body=body,
+        ignore_pressure=True,
+        force_mid_stage=True,
+        summarizer=context_pb2.SUMMARIZER_LEDGER,
+        include_body=True,
+    )
+    answer: context_pb2.CompactResponse = sidecar.context.Compact(request, timeout=60)
+    assert answer.outcome == context_pb2.COMPACT_OUTCOME_COMMITTED, answer.detail
+    return answer
+
+
+def applied(answer: context_pb2.FitResponse) -> list[tuple[int, int]]:
+    """How often which kind of reduction is in a body."""
+    return [(total.kind, total.count) for total in answer.totals]
+
+
+def recovered(sidecar: Sidecar, session_id: str) -> bytes:
+    """The body that Recover gives."""
+    request = context_pb2.RecoverRequest(session=common_pb2.SessionRef(session_id=session_id), include_body=True)
+    return bytes(sidecar.context.Recover(request, timeout=60).body)
+
+
+def test_fit_thinking_turned_on_over_a_summary_answers_the_raw_items(sidecar: Sidecar) -> None:
+    """DESIGN 3, 14: what stays of the open loop has no thinking to begin with; with the covered items it has."""
+    run = history("anthropic-messages").user("go").call(("read_file", {}), thinking=words(100, 1)).results(words(900, 1))
+    run.step(words(900, 2)).step(words(900, 3)).step(words(900, 4))
+    fit(sidecar, "thinking-on", run, limits=limits())
+    compact(sidecar, "thinking-on")
+    run.rest["thinking"] = THINKING
+    answer, sent = fit(sidecar, "thinking-on", run)
+    assert sent == run.body()
+    assert "CHECKPOINT_ASIDE" in notes(answer)
+    assert not violations(FORMAT_OF["anthropic-messages"], recovered(sidecar, "thinking-on"))
+
+
+def test_fit_loop_that_is_open_again_answers_the_raw_items(sidecar: Sidecar) -> None:
+    """A rewind to before a user item opens the loop that had ended when the summary was made."""
+    run = history("anthropic-messages").user("go").call(("read_file", {}), thinking=words(100, 1)).results(words(900, 1))
+    run.step(words(900, 2)).step(words(900, 3)).answer("done").user("next")
+    run.call(("read_file", {}), thinking=words(90, 5)).results("x")
+    run.rest["thinking"] = THINKING
+    fit(sidecar, "open-again", run, limits=limits(keep_unit_count=3))
+    compact(sidecar, "open-again")
+    del run.items[7:]
+    run.items[-1:] = []
+    answer, sent = fit(sidecar, "open-again", run)
+    assert sent == run.body()
+    assert "CHECKPOINT_ASIDE" in notes(answer)
+
+
+@pytest.mark.parametrize("format_name", FORMATS)
+def test_fit_summary_over_an_item_that_came_back_applies(sidecar: Sidecar, format_name: str) -> None:
+    """DESIGN 5: all sources occur in order. After a rewind the same word is said again, between new items that are covered."""
+    run = history(format_name).user("go").step(words(900, 1)).answer("what now?").user("continue").step(words(900, 2))
+    fit(sidecar, f"again-{format_name}", run, limits=limits())
+    del run.items[3:]
+    run.answer("shall I go on?").user("continue").step(words(900, 3)).step(words(900, 4))
+    fit(sidecar, f"again-{format_name}", run)
+    made = compact(sidecar, f"again-{format_name}")
+    answer, sent = fit(sidecar, f"again-{format_name}", run)
+    assert applied(answer) == [COVERED]
+    assert sent == made.body
+
+
+@pytest.mark.parametrize("format_name", FORMATS)
+def test_fit_turn_that_goes_on_after_its_text_was_covered_keeps_the_summary(sidecar: Sidecar, format_name: str) -> None:
+    """DESIGN 5: a checkpoint steps aside where another item answers a call that it covers. This call is not covered."""
+    run = history(format_name).user("go").step(words(900, 1)).step(words(900, 2)).answer("so far so good")
+    fit(sidecar, f"goes-on-{format_name}", run, limits=limits(keep_unit_count=0))
+    compact(sidecar, f"goes-on-{format_name}")
+    run.step(words(900, 3))
+    answer, sent = fit(sidecar, f"goes-on-{format_name}", run)
+    assert applied(answer) == [COVERED]
+    assert len(sent) < len(run.body())
+
+
+def test_compact_of_an_invalid_history_says_so_when_it_commits(sidecar: Sidecar) -> None:
+    """DESIGN 7: a fault on arrival is never hidden, whatever the outcome."""
+    run = history("openai-chat").user("go").step(words(900, 1)).step(words(900, 2))
+    run.items.append({"role": "tool", "tool_call_id": "nobody", "content": "?"})
+    run.user("next").step(words(900, 3))
+    answer, _ = fit(sidecar, "invalid", run, limits=limits())
+    assert "INVALID_HISTORY" in notes(answer)
+    made = compact(sidecar, "invalid", body=run.body())
+    assert "INVALID_HISTORY" in {note.reason for note in made.notes}
+
+
+@pytest.mark.parametrize("format_name", FORMATS)
+def test_fit_pasted_summary_behind_items_that_it_covers_is_text(sidecar: Sidecar, format_name: str) -> None:
+    """DESIGN 5: a summary is ours only in its place. After a rewind a person quotes it behind items that it would replace."""
+    run = history(format_name).user("go").step(words(900, 1)).answer("well").user("more").step(words(900, 2)).step(words(900, 3))
+    session_id = f"pasted-{format_name}"
+    fit(sidecar, session_id, run, limits=limits())
+    summary = compact(sidecar, session_id).checkpoint.summary.decode()
+    del run.items[5:]
+    run.user(summary).answer("I see")
+    answer, sent = fit(sidecar, session_id, run)
+    assert json.loads(sent)["messages"] == run.items
+    assert answer.item_count == len(run.items)
