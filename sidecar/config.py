@@ -158,7 +158,7 @@ OPTIONS: tuple[Option, ...] = (
         values.parse_list,
         values.toml_list,
     ),
-    _text("data_dir", "DIR", "Folder of the store; made when it is missing, readable by its owner only."),
+    _text("data_dir", "DIR", "Folder of the store, readable by its owner only; `serve` makes it when it is missing."),
     _size("quota_bytes", "The store takes no more than this; set it below the volume's size."),
     _size("max_message_bytes", "Largest message in either direction; under 2 GiB.", MIN_MESSAGE_BYTES, MAX_MESSAGE_BYTES),
     _count("threads", "Calls that run at once.", 1),

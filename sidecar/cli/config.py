@@ -13,7 +13,11 @@ __all__ = ["config"]
 
 
 @click.command()
-@click.option("--check", is_flag=True, help="Print nothing when all is well; exit with 2 when it is not.")
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Print nothing when all is well; exit with 2 when it is not. That listen and data_dir are set is for serve to ask.",
+)
 @config_options()
 def config(check: bool, **flags: Any) -> None:
     """Print the options in force as TOML, each with where its value comes from.
