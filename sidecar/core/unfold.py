@@ -240,6 +240,8 @@ class _Opener:
         around = left and any(token.perhaps for token in there)
         if before is None and behind is None and not (first or last or around):
             return None
+        if before is None and self._is_quoted(tokens[:first_hit], start):
+            return None
         # What became one item with the first or the last of these stands around them.
         while low and start and before is not None and self._is_one(start - 1, start):
             start, low = start - before[0], low - 1
@@ -255,6 +257,11 @@ class _Opener:
         raws = [self._known.raw(piece) if isinstance(piece, int) else piece for piece in pieces]
         data = b",".join(([front] if front else []) + raws + ([rest] if rest else []))
         return Edit(self._items[head.item].start, self._items[tail.item].end, data)
+
+    def _is_quoted(self, tokens: Sequence[_Token], start: int) -> bool:
+        """Whether the first item that a summary covers stands before it all the same: then the summary is a quotation."""
+        first = next((token for token in tokens if token.gone), None)
+        return first is not None and any(self._kept(_Token(first.number), at) is not None for at in range(start))
 
     def _is_one(self, at: int, other: int) -> bool:
         return self._atoms[at].item == self._atoms[other].item

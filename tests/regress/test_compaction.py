@@ -127,14 +127,30 @@ def test_compact_of_an_invalid_history_says_so_when_it_commits(sidecar: Sidecar)
 
 
 @pytest.mark.parametrize("format_name", FORMATS)
-def test_fit_pasted_summary_behind_items_that_it_covers_is_text(sidecar: Sidecar, format_name: str) -> None:
-    """DESIGN 5: a summary is ours only in its place. After a rewind a person quotes it behind items that it would replace."""
-    run = history(format_name).user("go").step(words(900, 1)).answer("well").user("more").step(words(900, 2)).step(words(900, 3))
+def test_fit_summary_pasted_at_the_end_of_a_raw_body_is_text(sidecar: Sidecar, format_name: str) -> None:
+    """DESIGN 5: a summary is ours only in its place. What it covers stands before it: a person quotes it."""
+    run = history(format_name).user("go").step(words(900, 1)).step(words(900, 2))
     session_id = f"pasted-{format_name}"
-    fit(sidecar, session_id, run, limits=limits())
+    fit(sidecar, session_id, run, limits=limits(keep_unit_count=0))
     summary = compact(sidecar, session_id).checkpoint.summary.decode()
-    del run.items[5:]
-    run.user(summary).answer("I see")
+    run.answer("well").user(summary)
     answer, sent = fit(sidecar, session_id, run)
+    assert answer.item_count == len(run.items)
+    assert "SUMMARY_DISPLACED" in notes(answer)
+    assert sent.decode().count(json.dumps(summary)) == 2
+
+
+def test_fit_summary_pasted_behind_what_a_rewind_left_is_text(sidecar: Sidecar) -> None:
+    """As above, where only the front of what it covers is left."""
+    run = (
+        history("openai-chat").user("go").step(words(900, 1)).answer("a").user("more").answer("b").user("on").step(words(900, 2))
+    )
+    fit(sidecar, "quoted", run, limits=limits(keep_unit_count=0))
+    summary = compact(sidecar, "quoted").checkpoint.summary.decode()
+    del run.items[4:]
+    fit(sidecar, "quoted", run.user("other").answer("c"))
+    del run.items[4:]
+    run.user("more").user(summary).answer("I see")
+    answer, sent = fit(sidecar, "quoted", run)
     assert json.loads(sent)["messages"] == run.items
     assert answer.item_count == len(run.items)
