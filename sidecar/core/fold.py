@@ -18,7 +18,11 @@ from sidecar.core.summary import pointer_text
 from sidecar.formats.base import Adapter, ContentSpan
 from sidecar.formats.spelling import PLAIN, spell
 
-__all__ = ["Fold", "fold", "holds_results"]
+__all__ = ["Fold", "LayoutError", "fold", "holds_results"]
+
+
+class LayoutError(ValueError):
+    """A layout cannot be carried out on this body."""
 
 
 class Fold(NamedTuple):
@@ -184,6 +188,8 @@ def _inner(span: ContentSpan | None, leaving: Sequence[int]) -> tuple[int, int]:
     if span is None:
         return (0, 0)
     stay = [element for at, element in enumerate(span.elements) if at not in leaving]
+    if not stay:
+        raise LayoutError("nothing would stay of an item that keeps something")
     return stay[0][0], stay[-1][1]
 
 
@@ -231,7 +237,7 @@ class _Writer:
             return item
         span = self._adapter.content_span(item, Item(0, len(item), first.role, 0, 0, 0, 0, 0, 0, 0))
         if span is None:
-            raise ValueError("an item of texts alone has no content to add to")
+            raise LayoutError("an item of texts alone has no content to add to")
         blocks = b",".join(self._adapter.text_part(text.text, text.marker, PLAIN) for text in texts)
         return item[: span.start] + b"[" + blocks + b"]" + item[span.end :]
 

@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from fastpath import Role, size, splice
+from fastpath import Role
 from sidecar.core.branch import ranges_at
 from sidecar.core.checkpoints import Applicable
 from sidecar.core.compaction import CheckpointRecord, CompactMode, KeptReason, Trim
-from sidecar.core.contract import Placed, check_finished, new_violations, shifted
 from sidecar.core.errors import InternalError
 from sidecar.core.facts import RangeFacts, RequestFact, collect_facts
 from sidecar.core.fit import tail_start
-from sidecar.core.fold import fold, holds_results
+from sidecar.core.fold import LayoutError, fold, holds_results
 from sidecar.core.foreign import fenced
 from sidecar.core.layout import Layout, layouts
 from sidecar.core.limits import MOST
@@ -27,9 +26,10 @@ from sidecar.core.projection import project
 from sidecar.core.requests import request_states
 from sidecar.core.select import Selection, SelectView, select
 from sidecar.core.summary import SummaryLabel, render_summary
-from sidecar.core.types import ReadBack, ReductionKind
+from sidecar.core.types import ReadBack
 from sidecar.core.units import Unit
-from sidecar.engine.reading import Reading, read_body
+from sidecar.engine.reading import Reading
+from sidecar.engine.shape import hold, with_tool
 from sidecar.summarize.ledger import write_ledger
 
 if TYPE_CHECKING:
@@ -79,7 +79,6 @@ class Compaction:
         folded = fit.projection.fold
         self._applied: list[Applicable] = [] if folded is None else folded.applied
         self.superseded: list[Applicable] = []
-        self._before: Reading | None = None
         self._ledger_bytes = 0  # of the ledger written last
 
     # What leaves ------------------------------------------------------------------------------------------------------
@@ -251,21 +250,7 @@ class Compaction:
     @property
     def before(self) -> Reading:
         """The body as it would be sent without this compaction."""
-        if self._before is None:
-            self._before = self._read(self._placed(self.fit.projection.placed))
-        return self._before
-
-    def _placed(self, placed: Sequence[Placed]) -> list[Placed]:
-        inject = self.fit.inject
-        if inject is None:
-            return list(placed)
-        return sorted([*placed, Placed(inject, ReductionKind.UNSPECIFIED, -1, True)], key=lambda p: (p.edit.start, p.edit.end))
-
-    def _read(self, placed: Sequence[Placed]) -> Reading:
-        fit = self.fit
-        if not placed:
-            return fit.intake.reading
-        return read_body(splice(fit.intake.body, [each.edit for each in placed]), fit.adapter, fit.session.sent)
+        return self.fit.by_records()
 
     def build(self, selection: Selection, origin: Origin, notes: str) -> Built | Kept:
         """Make the checkpoint, and hold the finished body against what it must be."""
@@ -389,38 +374,27 @@ class Compaction:
         )
 
     def _finish(self, selection: Selection, record: CheckpointRecord, layout: Layout) -> Reading | None:
-        """The finished body with a checkpoint; None where it would break a rule that the body did not break."""
+        """The finished body with a checkpoint; None where it would not hold its contract."""
         fit, intake = self.fit, self.fit.intake
         own = Applicable(record, selection.gone, selection.trims, layout.after, list(layout.pointers))
         applied = [*(each for each in self._applied if each not in self.superseded), own]
-        folded = fold(fit.adapter, intake.body, intake.items, intake.parts, applied, intake.markers)
         session, current = fit.session, fit.projection.reasoning_end
-        projection = project(
-            fit.adapter,
-            intake.body,
-            intake.items,
-            intake.alignment.items,
-            intake.numbers,
-            session.records,
-            session.record_count,
-            current,
-            folded,
-        )
-        placed = self._placed(projection.placed)
-        finished = self._read(placed)
-        if new_violations(shifted(intake.violations, folded), finished.judged.violations):
+        try:
+            folded = fold(fit.adapter, intake.body, intake.items, intake.parts, applied, intake.markers)
+            projection = project(
+                fit.adapter,
+                intake.body,
+                intake.items,
+                intake.alignment.items,
+                intake.numbers,
+                session.records,
+                session.record_count,
+                current,
+                folded,
+            )
+            finished = hold(fit, with_tool(fit, projection.placed), folded)
+        except (LayoutError, InternalError):
             return None
-        edits = [each.edit for each in placed]
-        check_finished(
-            intake.scan,
-            finished.scan,
-            placed,
-            size(intake.body, edits),
-            intake.violations,
-            finished.judged.violations,
-            0,
-            folded,
-        )
         if not all(unit.settled for unit in selection.units):
             raise InternalError("unsettled work was about to retire", hint="nothing was written; please report this")
         return finished

@@ -8,23 +8,20 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from sys import maxsize
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from fastpath import Edit, Role, common_prefix, size, splice
+from fastpath import Edit, Role, common_prefix
 from sidecar.core.anchors import merge_anchors
 from sidecar.core.branch import from_ranges
-from sidecar.core.checkpoints import Applicable, applicable, go_on_applying, unsound
 from sidecar.core.compaction import CheckpointRecord
-from sidecar.core.contract import Placed, check_finished, open_spans
+from sidecar.core.contract import Placed, open_spans
 from sidecar.core.cuts import Built
-from sidecar.core.errors import InvalidFieldError, ReadBackRequiredError, RevisionConflictError, TrimtabError
+from sidecar.core.errors import InternalError, InvalidFieldError, ReadBackRequiredError, RevisionConflictError, TrimtabError
 from sidecar.core.fit import plan_fit
-from sidecar.core.fold import fold
 from sidecar.core.limits import Effective, check_given, merge, resolve
-from sidecar.core.projection import Projection, holds_for, project, totals_of
+from sidecar.core.projection import Projection, totals_of
 from sidecar.core.readback import READ_BACK_TOOL_NAME
 from sidecar.core.records import Applied, apply_records, replace_value
 from sidecar.core.retirable import add_up
@@ -35,10 +32,9 @@ from sidecar.core.types import (
     PinKey,
     ReadBack,
     ReceiptRecord,
-    ReductionKind,
     UsageFigures,
 )
-from sidecar.core.units import current_reasoning, mark_settled
+from sidecar.core.units import mark_settled
 from sidecar.engine.commit import Change, commit
 from sidecar.engine.fit_answer import answer
 from sidecar.engine.fit_change import change_of
@@ -49,10 +45,11 @@ from sidecar.engine.messages import (
     FitResult,
     Note,
 )
-from sidecar.engine.reading import Reading, read_body
+from sidecar.engine.reading import Reading
 from sidecar.engine.receipts import check_result, closing_results
 from sidecar.engine.refs import Refs
 from sidecar.engine.session import Again, Seen, Session
+from sidecar.engine.shape import Shape, hold, plain_shape, position, shape, with_tool
 from sidecar.engine.tools import Tools
 from sidecar.formats import adapter as adapter_of
 from sidecar.formats import detect
@@ -103,25 +100,12 @@ class FitCall:
         self.limits = self._limits(usage)
         self._given_state(len(session.metas) + len(intake.new_items))
         self._faults(intake.violations)
-        stable = self._settle()
+        self.stable = self._settle()
         self._replaced()
         self._recorded()
-        projection, held = self._project(adapter)
-        self.projection, self.held = projection, held
+        self.inject = self._read_back(intake.tools)
+        self._shape(shape(self))
         self._note_checkpoints()
-        earlier = intake.known.sums if intake.known is not None and held else None
-        self.sums = None
-        if projection.fold is None:
-            self.sums = add_up(intake.units, intake.items, intake.parts, projection.saved, earlier, stable)
-        self.inject = inject = self._read_back(intake.tools)
-        base = len(intake.body) - projection.saved_bytes + (len(inject.data) - inject.end + inject.start if inject else 0)
-        # What held a cut above its target may be gone: the next need not wait.
-        head = session.head
-        other_way = given.read_back not in (ReadBack.UNSPECIFIED, head.read_back)
-        self.retold = self.limits_given != head.limits or self.new_pins is not None or other_way
-        self.cutter = Cutter(self)
-        self.view = self.cutter.view(projection, self.sums, base, usage)
-        self.fit_plan = plan_fit(self.view)
 
     def note(self, reason: str, message: str) -> None:
         """Something that the caller should know."""
@@ -253,64 +237,35 @@ class FitCall:
                 "HISTORY_REPLACED", "no user item of this body was in the session before; give each run a session_id of its own"
             )
 
-    def _project(self, adapter: Adapter) -> tuple[Projection, bool]:
-        """Records at work in this body, and whether they are just those of the body before."""
-        intake, session = self.intake, self.session
-        records, count, numbers = session.records, session.record_count, intake.numbers
-        asked = intake.reading.judged.asked
-        reasoning = adapter.reasoning
-        current = current_reasoning(reasoning, intake.items, intake.parts, asked) if session.reasoning_left else maxsize
-        self.aside: list[CheckpointRecord] = []
-        applied: list[Applicable] = []
-        if session.live and not self.changed_format:
-            applied = self._applied_before()
-            if not applied:
-                applied, self.aside = applicable(
-                    session.live, numbers, self.refs.index_of, intake.units, intake.parts, intake.reading.decode
-                )
-            applied = self._sound(adapter, applied, asked[-1] if asked else -1)
-        if intake.known is not None:
-            earlier = intake.known.projection
-            same = [] if earlier.fold is None else earlier.fold.applied
-            if (
-                applied == same
-                and intake.known.markers == intake.markers
-                and holds_for(earlier, intake.same_count, numbers, records, count, current)
-            ):
-                if earlier.fold is not None:
-                    earlier = earlier._replace(fold=earlier.fold.over(len(intake.items)))
-                return earlier, True
-        body, items = intake.body, intake.items
-        folded = fold(adapter, body, items, intake.parts, applied, intake.markers) if applied else None
-        matches = intake.alignment.items
-        return project(adapter, body, items, matches, numbers, records, count, current, folded), False
+    def _shape(self, found: Shape) -> None:
+        """Take records as they are at work, and choose what is to be cut beside them."""
+        intake, session, given = self.intake, self.session, self.given
+        self.projection, self.held, self.aside, self.finished = found
+        earlier = intake.known.sums if intake.known is not None and self.held else None
+        self.sums = None
+        if self.projection.fold is None:
+            self.sums = add_up(intake.units, intake.items, intake.parts, self.projection.saved, earlier, self.stable)
+        inject = self.inject
+        base = len(intake.body) - self.projection.saved_bytes
+        base += len(inject.data) - inject.end + inject.start if inject else 0
+        # What held a cut above its target may be gone: the next need not wait.
+        head = session.head
+        other_way = given.read_back not in (ReadBack.UNSPECIFIED, head.read_back)
+        self.retold = self.limits_given != head.limits or self.new_pins is not None or other_way
+        self.cutter = Cutter(self)
+        self.view = self.cutter.view(self.projection, self.sums, base, self.usage)
+        self.fit_plan = plan_fit(self.view)
 
-    def _sound(self, adapter: Adapter, applied: list[Applicable], asked: int) -> list[Applicable]:
-        """Those that leave a valid beginning to the tool loop that is open now; the others step aside."""
-        scanned, rows = self.intake.scan, (self.intake.items, self.intake.parts)
-
-        def may_follow(at: int) -> bool:
-            return adapter.may_follow_summary(scanned, rows, at)
-
-        while (found := unsound(applied, asked, self.intake.items, may_follow)) is not None:
-            applied = [each for each in applied if each is not found]
-            self.aside.append(found.record)
-        return applied
-
-    def _applied_before(self) -> list[Applicable]:
-        """Checkpoints at work in the body before, where all that live were, and are in this one. None where that is not known."""
-        intake = self.intake
-        if intake.known is None or intake.known.projection.fold is None:
-            return []
-        earlier = intake.known.projection.fold.applied
-        same = [each.record for each in earlier] == self.session.live and go_on_applying(
-            earlier, intake.same_count, intake.items, intake.parts, intake.units, intake.grouped.shared
-        )
-        return earlier if same else []
+    def by_records(self) -> Reading:
+        """The body with all records at work and no new cut, held against the contract. Raises InternalError."""
+        if self.finished is None:
+            known = self.intake.known
+            proven = self.held and known is not None and known.proven
+            self.finished = hold(self, with_tool(self, self.projection.placed), self.projection.fold, proven=proven)
+        return self.finished
 
     def _note_checkpoints(self) -> None:
-        for record in self.aside:
-            self.note("CHECKPOINT_ASIDE", f"{record.checkpoint_id} does not fit this history: its items stand as they came")
+        self._note_aside(self.aside)
         if self.intake.displaced:
             self.note("SUMMARY_DISPLACED", f"{self.intake.displaced} summaries do not stand in their place: they are text")
         folded = self.projection.fold
@@ -318,6 +273,10 @@ class FitCall:
             self.note(
                 "ANCHORS_CHANGED", "anchors were changed after a summary in this body was written: it shows them as they were"
             )
+
+    def _note_aside(self, records: Sequence[CheckpointRecord]) -> None:
+        for record in records:
+            self.note("CHECKPOINT_ASIDE", f"{record.checkpoint_id} does not fit this history: its items stand as they came")
 
     def _read_back(self, tools: Tools) -> Edit | None:
         """Whether a new stub could be followed (`can_cut`), and the edit that injects the tool."""
@@ -355,33 +314,8 @@ class FitCall:
 
     def _finish(self) -> FitResult:
         given, session, intake = self.given, self.session, self.intake
-        adapter, projection, held, inject = self.adapter, self.projection, self.held, self.inject
-        view, plan = self.view, self.fit_plan
-        placed, applied = projection.placed, projection.applied
-        if plan.cuts:
-            placed, applied = self._place(adapter, projection, plan.cuts)
-        if inject is not None:
-            placed = sorted([*placed, Placed(inject, ReductionKind.UNSPECIFIED, -1, True)], key=_position)
-        finished, self.placed = intake.reading, placed
-        if placed:
-            only = [each.edit for each in placed]
-            spliced = splice(intake.body, only)
-            adopted = intake.arrived is not intake.reading and intake.arrived.scan.body == spliced  # read already
-            finished = intake.arrived if adopted else read_body(spliced, adapter, session.sent)
-            # Items that stand in both bodies as they did before, under the same edits, were held against the contract then.
-            proven = held and not plan.cuts and intake.known is not None and intake.known.proven
-            check_finished(
-                intake.scan,
-                finished.scan,
-                placed,
-                size(intake.body, only),
-                intake.violations,
-                finished.judged.violations,
-                (min(intake.same_count, finished.reused) if projection.fold is None else intake.same_count) if proven else 0,
-                projection.fold,
-                # Its edits stand in items that are in both bodies; what is behind them is copied, as every splice is.
-                fold_proven=proven,
-            )
+        finished = self._finished()
+        projection, plan, view = self.projection, self.fit_plan, self.view
         after = finished.scan
         change = change_of(self, plan, after)
         if given.expected_revision is not None and change.anything and given.expected_revision != session.head.revision:
@@ -401,15 +335,15 @@ class FitCall:
             session.sent_places = None if projection.fold is None else projection.fold.places
             session.last_ms = self.now_ms
             session.ratio, session.usage = self.ratio, self.usage
-        totals = totals_of(applied, projection.fold) if plan.cuts else projection.totals
+        totals = totals_of(self.applied, projection.fold) if plan.cuts else projection.totals
         inapplicable = projection.record_count - len(projection.applied) - projection.hidden_count + len(self.aside)
         result = answer(
             self,
-            applied,
+            self.applied,
             totals,
             inapplicable,
             finished.scan.body != given.body,
-            placed,
+            self.placed,
             view,
             plan,
             change,
@@ -425,6 +359,28 @@ class FitCall:
         if not given.dry_run:
             session.again = Again(given, result, session.head) if steady and not told and not timed else None
         return result
+
+    def _finished(self) -> Reading:
+        """The body as it leaves."""
+        if self.fit_plan.cuts and self.projection.fold is not None:
+            try:
+                return self._cut()
+            except InternalError:
+                # It held before these cuts. Without summaries there is no more to it than cuts.
+                before = {id(record) for record in self.aside}
+                self._shape(plain_shape(self))
+                self._note_aside([record for record in self.aside if id(record) not in before])
+        return self._cut()
+
+    def _cut(self) -> Reading:
+        self.applied = self.projection.applied
+        placed = self.projection.placed
+        if not self.fit_plan.cuts:
+            self.placed = with_tool(self, placed)
+            return self.by_records()
+        placed, self.applied = self._place(self.adapter, self.projection, self.fit_plan.cuts)
+        self.placed = with_tool(self, placed)
+        return hold(self, self.placed, self.projection.fold)
 
     def _stable_bytes(self, finished: Reading) -> int:
         """Leading bytes that are those of the body answered before; what was taken over from it is not compared again."""
@@ -485,7 +441,7 @@ class FitCall:
             settled = not any(start < edit.end and edit.start < end for start, end in held)
             placed.append(Placed(edit, cut.candidate.kind, at, settled))
             self.cut_edits[(at, cut.raw_path)] = edit
-        placed.sort(key=_position)
+        placed.sort(key=position)
         return placed, applied
 
     def _commit(self, change: Change) -> tuple[bool, int]:
@@ -508,7 +464,3 @@ def _same_receipt(old: ReceiptRecord | None, new: ReceiptRecord) -> bool:
         new.detail,
         new.result,
     )
-
-
-def _position(placed: Placed) -> tuple[int, int]:
-    return placed.edit.start, placed.edit.end

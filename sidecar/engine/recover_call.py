@@ -12,13 +12,12 @@ from fastpath import Role
 from sidecar.core.branch import BranchIndex
 from sidecar.core.closing import Closing, OpenTurn, closing_of, open_turns
 from sidecar.core.compaction import AttemptState, RequestRecord
-from sidecar.core.errors import InvalidFieldError, MalformedBodyError, RevisionConflictError, SessionNotFoundError
+from sidecar.core.errors import InternalError, InvalidFieldError, MalformedBodyError, RevisionConflictError, SessionNotFoundError
 from sidecar.core.types import Anchors, CallKey, EffectState, ReceiptRecord, Source
 from sidecar.core.units import Call
 from sidecar.engine.answer import pressure
 from sidecar.engine.compact_call import NO_CUTS, write
 from sidecar.engine.compact_views import attempt_view, checkpoint_views
-from sidecar.engine.compaction import Compaction
 from sidecar.engine.fit_call import FitCall
 from sidecar.engine.fit_change import change_of
 from sidecar.engine.messages import (
@@ -32,6 +31,7 @@ from sidecar.engine.messages import (
     TokenBasis,
     WorkGiven,
 )
+from sidecar.engine.reading import Reading
 from sidecar.engine.rebuild import known_body, stored_body
 from sidecar.engine.receipts import items_of
 from sidecar.engine.record_call import known_request, plan_on, untold_with
@@ -269,6 +269,16 @@ class RecoverCall:
 
     # The answer -------------------------------------------------------------------------------------------------------
 
+    def _sent(self, fit: FitCall) -> Reading | None:
+        """The body, held against the contract. What else is known of the session is told whatever became of it."""
+        try:
+            return fit.by_records()
+        except InternalError as error:
+            if self.given.include_body:
+                raise
+            self.notes.append(Note("BODY_BROKEN", error.message))
+            return None
+
     def _open_view(self, fit: FitCall, call: Call, closed: Closed) -> OpenCallView:
         receipt = self._receipt(fit, call)
         return OpenCallView(
@@ -304,8 +314,8 @@ class RecoverCall:
             for each in session.attempts.values()
             if each.state in (AttemptState.RESERVED, AttemptState.DISPATCHED, AttemptState.UNKNOWN)
         ]
-        sent = Compaction(fit).before
         has_body = bool(session.envelope_digest)
+        sent = self._sent(fit) if has_body else None
         told_of_body = [note for note in fit.notes if note.reason in _NOTES_OF_BODY] if has_body else []
         return RecoverResult(
             format=adapter.format,
@@ -313,8 +323,8 @@ class RecoverCall:
             item_count=len(session.branch),
             history_digest=session.chain[-1] if session.chain else b"",
             anchors=anchors_view(session.anchors, index),
-            body=sent.scan.body if given.include_body else b"",
-            pressure=pressure(sent.scan.sizes, None, TokenBasis.UNKNOWN) if has_body else None,
+            body=sent.scan.body if given.include_body and sent is not None else b"",
+            pressure=None if sent is None else pressure(sent.scan.sizes, None, TokenBasis.UNKNOWN),
             checkpoints=tuple(view for view in checkpoint_views(session) if view.live),
             attempts=tuple(attempts),
             open_calls=views,
