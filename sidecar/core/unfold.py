@@ -1,7 +1,8 @@
 """An adopted body back to raw items: a summary that we wrote is replaced by the items that it covers.
 
 A summary is recognized by lookup, never by shape: a text that is, letter for letter, the summary of a checkpoint of this
-session, in a place where the items that stayed of its range stand before it. One that stands elsewhere is text
+session, in a place where the items that stayed of its range stand before it, and where it covers items of another branch, in a
+body of that branch: where the current one simply goes on, somebody quotes it. One that stands elsewhere is text
 (`SUMMARY_DISPLACED`). What stayed is taken as the client sent it, markers and spelling included; what was covered comes from the
 journal. The answer is a body of raw items, on which everything else works as on one whose client kept its raw history.
 
@@ -14,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import NamedTuple
 
-from fastpath import Edit, Item, ItemFlag, Kind, Part, PartFlag, Role, canon, splice
+from fastpath import Edit, Item, ItemFlag, Kind, Part, PartFlag, Role, canon, scan, splice
 from sidecar.core.compaction import CheckpointRecord
 from sidecar.core.summary import LABEL, pointer_text
 from sidecar.formats.base import Adapter, ContentSpan
@@ -105,13 +106,26 @@ def unfold(
 
 
 def _choose(opener: _Opener, hits: Sequence[_Hit]) -> tuple[list[_Hit], Edit | None]:
-    """The summaries that stand in their places, with the edit that unfolds them. One that does not, keeps no other from it."""
+    """The summaries that stand in their places, with the edit that unfolds them. One that does not, keeps no other from it.
+
+    A summary of items off the branch is where we put it only in a body of another branch: where this one simply goes on, with
+    what is on it unfolded, somebody quotes it.
+    """
+    here = [hit for hit in hits if opener.is_here(hit)]
+    chosen, edit = _most(opener, here)
+    if len(here) == len(hits) or opener.goes_on(edit):
+        return chosen, edit
+    return _most(opener, hits)
+
+
+def _most(opener: _Opener, hits: Sequence[_Hit]) -> tuple[list[_Hit], Edit | None]:
+    """As many as there can be, one of each checkpoint."""
     first: dict[str, _Hit] = {}
     for hit in hits:
         first.setdefault(hit.record.checkpoint_id, hit)
     all_of_them = list(first.values())
-    edit = opener.open(all_of_them)
-    if edit is not None:
+    edit = opener.open(all_of_them) if all_of_them else None
+    if edit is not None or not all_of_them:
         return all_of_them, edit
     # Ranges may reach into each other, so the most are wanted: all but one, else one after the other.
     for other in all_of_them if 1 < len(all_of_them) <= MAX_TRIED else ():
@@ -198,6 +212,24 @@ class _Opener:
         joined = self._adapter.merges_users and item.role == Role.USER
         return self._adapter.content_span(body, item) if joined else None
 
+    def is_here(self, hit: _Hit) -> bool:
+        """All that the summary covers is on the branch."""
+        return all(number in self._place for start, end in hit.record.gone for number in range(start, end))
+
+    def goes_on(self, edit: Edit | None) -> bool:
+        """Whether the body, unfolded so far, begins with all of the branch."""
+        body = self._body if edit is None else splice(self._body, [edit])
+        items = self._items if edit is None else scan(body, self._adapter.grammar).items()
+        branch, known = self._known.branch, self._known
+        return len(items) >= len(branch) and all(
+            known.role(number) == Role.SYSTEM or self._is_form(number, body[item.start : item.end])
+            for number, item in zip(branch, items, strict=False)
+        )
+
+    def _is_form(self, number: int, item: bytes) -> bool:
+        strict, loose = canon(item, 0, len(item), self._adapter.grammar)
+        return self._known.is_form(number, sha256(strict).digest(), b"" if loose is None else sha256(loose).digest())
+
     def open(self, hits: Sequence[_Hit]) -> Edit | None:
         """The edit that unfolds these summaries; None when one does not stand in its place."""
         found = self._tokens(hits)
@@ -237,8 +269,7 @@ class _Opener:
         left = numbers is not self._known.branch
         first = start == 0 and (left or low == 0)
         last = high == len(numbers) and at == len(self._atoms)
-        around = left and any(token.perhaps for token in there)
-        if before is None and behind is None and not (first or last or around):
+        if before is None and not first and (left or (behind is None and not last)):
             return None
         if before is None and self._is_quoted(tokens[:first_hit], start):
             return None
@@ -355,9 +386,7 @@ class _Opener:
             if raw_span.is_string:
                 opened, closed = b"[", b"]"
             piece = self._body[item.start : span.start] + opened + inside + closed + self._body[span.end : item.end]
-        strict, loose = canon(piece, 0, len(piece), self._adapter.grammar)
-        loose_digest = b"" if loose is None else sha256(loose).digest()
-        return (count, piece) if self._known.is_form(token.number, sha256(strict).digest(), loose_digest) else None
+        return (count, piece) if self._is_form(token.number, piece) else None
 
     def _inside(self, span: ContentSpan, start: int, end: int) -> bytes:
         """Elements of a content, as they stand in a list."""

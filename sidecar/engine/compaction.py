@@ -365,13 +365,28 @@ class Compaction:
             format=fit.adapter.format,
             boundary=origin.boundary,
             mode=origin.mode,
-            superseded=tuple(each.record.checkpoint_id for each in self.superseded),
+            superseded=tuple(each.record.checkpoint_id for each in self.superseded) + self._swallowed(selection),
             summary=summary,
             anchors_revision=fit.anchors.revision,
             before_bytes=0,
             after_bytes=0,
             create_ms=fit.now_ms,
         )
+
+    def _swallowed(self, selection: Selection) -> tuple[str, ...]:
+        """Live checkpoints that stepped aside in this body and cover some of the same items: no two that are live may.
+
+        Those of other branches stay: not all that they cover is here.
+        """
+        fit = self.fit
+        numbers = {fit.intake.numbers[at] for at in (*selection.gone, *selection.trims)}
+        found = []
+        for each in fit.aside:
+            own = [number for start, end in each.gone for number in range(start, end)]
+            own += [trim.number for trim in each.trims]
+            if not numbers.isdisjoint(own) and all(fit.refs.index_of(number) >= 0 for number in own):
+                found.append(each.checkpoint_id)
+        return tuple(found)
 
     def _finish(self, selection: Selection, record: CheckpointRecord, layout: Layout) -> Reading | None:
         """The finished body with a checkpoint; None where it would not hold its contract."""

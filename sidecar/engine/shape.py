@@ -43,15 +43,17 @@ class Shape(NamedTuple):
 def shape(call: FitCall) -> Shape:
     """Project the records on the body of a call. With checkpoints at work the finished body is proven, else some step aside.
 
+    Where one steps aside, another that covers some of the same items may stand.
+
     Raises:
         InternalError: it breaks its contract without any checkpoint, too.
     """
-    applied, aside = _applicable(call)
-    found = _try(call, applied, aside)
+    applied = _applicable(call, [])
+    found = _try(call, applied)
     if found is not None:
         return found
-    for one in list(reversed(applied))[:MAX_TRIED] if len(applied) > 1 else ():
-        found = _try(call, [each for each in applied if each is not one], [*aside, one.record])
+    for one in reversed(applied[-MAX_TRIED:]):
+        found = _try(call, _applicable(call, [one.record]))
         if found is not None:
             return found
     return plain_shape(call)
@@ -60,20 +62,26 @@ def shape(call: FitCall) -> Shape:
 def plain_shape(call: FitCall) -> Shape:
     """All checkpoints step aside."""
     projection, held = _project(call, [])
-    return Shape(projection, held, [] if call.changed_format else list(call.session.live), None)
+    return Shape(projection, held, _aside(call, []), None)
 
 
-def _try(call: FitCall, applied: list[Applicable], aside: list[CheckpointRecord]) -> Shape | None:
+def _aside(call: FitCall, applied: Sequence[Applicable]) -> list[CheckpointRecord]:
+    """Live checkpoints that are not at work, in order of commit."""
+    at_work = {each.record.checkpoint_id for each in applied}
+    return [] if call.changed_format else [each for each in call.session.live if each.checkpoint_id not in at_work]
+
+
+def _try(call: FitCall, applied: list[Applicable]) -> Shape | None:
     """With these checkpoints; None where the finished body does not hold with them."""
     try:
         projection, held = _project(call, applied)
         if projection.fold is None:
-            return Shape(projection, held, aside, None)
+            return Shape(projection, held, _aside(call, applied), None)
         proven = held and call.intake.known is not None and call.intake.known.proven
         finished = hold(call, with_tool(call, projection.placed), projection.fold, proven=proven)
     except (LayoutError, InternalError):
         return None
-    return Shape(projection, held, aside, finished)
+    return Shape(projection, held, _aside(call, applied), finished)
 
 
 def hold(call: FitCall, placed: Sequence[Placed], folded: Fold | None, *, proven: bool = False) -> Reading:
@@ -122,17 +130,26 @@ def position(placed: Placed) -> tuple[int, int]:
     return placed.edit.start, placed.edit.end
 
 
-def _applicable(call: FitCall) -> tuple[list[Applicable], list[CheckpointRecord]]:
-    """Live checkpoints of which all sources are there, and those that step aside."""
+def _applicable(call: FitCall, barred: Sequence[CheckpointRecord]) -> list[Applicable]:
+    """Live checkpoints, without some, of which all sources are there, and which leave a valid beginning to an open tool loop."""
     session, intake = call.session, call.intake
     if not session.live or call.changed_format:
-        return [], []
-    applied, aside = _applied_before(call), list[CheckpointRecord]()
-    if not applied:
-        applied, aside = applicable(
-            session.live, intake.numbers, call.refs.index_of, intake.units, intake.parts, intake.reading.decode
-        )
-    return _sound(call, applied, aside)
+        return []
+    applied = [] if barred else _applied_before(call)
+    asked = intake.reading.judged.asked
+
+    def may_follow(at: int) -> bool:
+        return call.adapter.may_follow_summary(intake.scan, (intake.items, intake.parts), at)
+
+    live = [each for each in session.live if each not in barred]
+    while True:
+        if not applied:
+            applied, _ = applicable(live, intake.numbers, call.refs.index_of, intake.units, intake.parts, intake.reading.decode)
+        found = unsound(applied, asked[-1] if asked else -1, intake.items, may_follow)
+        if found is None:
+            return applied
+        live = [each for each in live if each is not found.record]
+        applied = []
 
 
 def _applied_before(call: FitCall) -> list[Applicable]:
@@ -145,22 +162,6 @@ def _applied_before(call: FitCall) -> list[Applicable]:
         earlier, intake.same_count, intake.items, intake.parts, intake.units, intake.grouped.shared
     )
     return earlier if same else []
-
-
-def _sound(
-    call: FitCall, applied: list[Applicable], aside: list[CheckpointRecord]
-) -> tuple[list[Applicable], list[CheckpointRecord]]:
-    """Those that leave a valid beginning to the tool loop that is open now; the others step aside."""
-    intake = call.intake
-    asked = intake.reading.judged.asked
-
-    def may_follow(at: int) -> bool:
-        return call.adapter.may_follow_summary(intake.scan, (intake.items, intake.parts), at)
-
-    while (found := unsound(applied, asked[-1] if asked else -1, intake.items, may_follow)) is not None:
-        applied = [each for each in applied if each is not found]
-        aside = [*aside, found.record]
-    return applied, aside
 
 
 def _project(call: FitCall, applied: list[Applicable]) -> tuple[Projection, bool]:

@@ -10,7 +10,7 @@ from tests.helpers.bodies import FORMATS, History, history, words
 from tests.helpers.client import Sidecar, notes, tight
 from tests.helpers.compacting import FORMATS as FORMAT_OF
 from tests.helpers.compacting import violations
-from trimtab.v1 import common_pb2, context_pb2
+from trimtab.v1 import common_pb2, context_pb2, session_pb2
 
 THINKING = {"type": "enabled", "budget_tokens": 1024}
 COVERED = (context_pb2.REDUCTION_KIND_CHECKPOINT, 1)
@@ -154,3 +154,55 @@ def test_fit_summary_pasted_behind_what_a_rewind_left_is_text(sidecar: Sidecar) 
     answer, sent = fit(sidecar, "quoted", run)
     assert json.loads(sent)["messages"] == run.items
     assert answer.item_count == len(run.items)
+
+
+def rolled_back(sidecar: Sidecar, session_id: str, checkpoint_id: str) -> None:
+    """Takes a checkpoint back."""
+    request = session_pb2.RollbackRequest(
+        session=common_pb2.SessionRef(session_id=session_id), request_id=f"back-{checkpoint_id}", checkpoint_id=checkpoint_id
+    )
+    sidecar.sessions.Rollback(request, timeout=60)
+
+
+@pytest.mark.parametrize("format_name", FORMATS)
+def test_fit_summary_of_a_left_branch_pasted_where_the_history_goes_on_is_text(sidecar: Sidecar, format_name: str) -> None:
+    """DESIGN 5: what a person says stays. What it covers is off the branch, so nothing of it stands before the quotation."""
+    run = history(format_name).user("go").step(words(900, 1)).step(words(900, 2)).answer("a").user("more").step(words(900, 3))
+    session_id = f"left-{format_name}"
+    fit(sidecar, session_id, run, limits=limits(keep_unit_count=0))
+    summary = compact(sidecar, session_id).checkpoint.summary.decode()
+    rolled_back(sidecar, session_id, "c1")
+    del run.items[1:]
+    run.step(words(900, 4)).answer("b").user(summary).step(words(900, 5)).answer("c")
+    _, sent = fit(sidecar, session_id, run)
+    assert sent == run.body()
+    made = compact(sidecar, session_id, "stage-2")
+    answer = sidecar.fit(session_id, made.body, format=run.format)
+    assert not answer.body
+    assert not answer.match.HasField("diverged_at")
+    assert answer.match.new_item_count == 0
+    assert "SUMMARY_DISPLACED" in notes(answer)
+    answer, sent = fit(sidecar, session_id, run)
+    assert sent == made.body
+    assert applied(answer) == [COVERED]
+
+
+def test_compact_over_a_summary_that_stepped_aside_takes_its_place(sidecar: Sidecar) -> None:
+    """DESIGN 3, 6: no two live checkpoints cover the same item; what was committed applies to the next body."""
+    run = history("anthropic-messages").user("go").call(("read_file", {}), thinking=words(100, 1)).results(words(900, 1))
+    run.step(words(900, 2)).step(words(900, 3)).step(words(900, 4))
+    fit(sidecar, "takes-place", run, limits=limits())
+    compact(sidecar, "takes-place")
+    run.rest["thinking"] = THINKING
+    answer, sent = fit(sidecar, "takes-place", run)
+    assert "CHECKPOINT_ASIDE" in notes(answer)
+    fit(sidecar, "takes-place", run, limits=limits(keep_unit_count=0))
+    made = compact(sidecar, "takes-place", "stage-2")
+    assert made.checkpoint.superseded_checkpoint_ids == ["c1"]
+    answer, sent = fit(sidecar, "takes-place", run)
+    assert sent == made.body
+    assert applied(answer) == [COVERED]
+    rolled_back(sidecar, "takes-place", "c2")
+    del run.rest["thinking"]
+    answer, _ = fit(sidecar, "takes-place", run)
+    assert applied(answer) == [COVERED]  # c1 is live again
