@@ -66,6 +66,8 @@ class AsyncTrimtab:
         """The whole answer to the last `fit`, None after failing open. With many tasks, use `fit_response`."""
         self.last_compact: context_pb2.CompactResponse | None = None
         """As `Trimtab.last_compact`."""
+        self.last_by_model: context_pb2.CompactResponse | None = None
+        """As `Trimtab.last_by_model`."""
 
     @property
     def fail_open_count(self) -> int:
@@ -126,7 +128,7 @@ class AsyncTrimtab:
         **options: Unpack[PrepareOptions],
     ) -> bytes | dict[str, Any]:
         """As `Trimtab.prepare`; `summarize` may be a coroutine function. After a cancellation the same call goes on with it."""
-        self.last = self.last_compact = None
+        self.last = self.last_compact = self.last_by_model = None
 
         async def take(step: Step) -> Any:
             if isinstance(step, Call):
@@ -140,7 +142,7 @@ class AsyncTrimtab:
             self._settings, self._fail_open, session_id, raw, options, boundary=boundary, has_model=summarize is not None
         )
         prepared = await drive_async(steps, take)
-        self.last, self.last_compact = prepared.fit, prepared.compact
+        self.last, self.last_compact, self.last_by_model = prepared.fit, prepared.compact, prepared.by_model
         return body if prepared.fit is None else fitted_body(body, prepared.fit)
 
     @overload

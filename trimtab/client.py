@@ -81,6 +81,8 @@ class Trimtab:
         """The whole answer to the last `fit`, None after failing open. With many threads, use `fit_response`."""
         self.last_compact: context_pb2.CompactResponse | None = None
         """What the last `prepare` came to where it compacted; None where it did not, or could not."""
+        self.last_by_model: context_pb2.CompactResponse | None = None
+        """Where a model gave no usable summary and the last `prepare` made one from records: why (`kept_reason`, `detail`)."""
         _clients.add(self)
 
     @property
@@ -177,7 +179,7 @@ class Trimtab:
             CannotFitError: the body is over a hard limit, compacted or not; do not send it.
             TrimtabError: as for `fit`.
         """
-        self.last = self.last_compact = None
+        self.last = self.last_compact = self.last_by_model = None
 
         def take(step: Step) -> Any:
             if isinstance(step, Call):
@@ -191,7 +193,7 @@ class Trimtab:
             self._settings, self._fail_open, session_id, raw, options, boundary=boundary, has_model=summarize is not None
         )
         prepared = drive(steps, take)
-        self.last, self.last_compact = prepared.fit, prepared.compact
+        self.last, self.last_compact, self.last_by_model = prepared.fit, prepared.compact, prepared.by_model
         return body if prepared.fit is None else fitted_body(body, prepared.fit)
 
     @overload

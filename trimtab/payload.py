@@ -34,6 +34,8 @@ def to_bytes(value: object, what: str) -> bytes:
     if isinstance(value, str):
         raise TypeError(f"{what} must be bytes or a dict, not str: encode it first")
     if not isinstance(value, Mapping):
+        if not callable(getattr(value, "model_dump", None)):
+            raise TypeError(f"{what} must be bytes, a dict, or an object of a provider's SDK, not {type(value).__name__}")
         value = _plain(value)
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_plain)
     try:
@@ -75,4 +77,4 @@ def _plain(value: object) -> object:
     dump = getattr(value, "model_dump", None)
     if callable(dump):
         return dump(mode="json", by_alias=True, exclude_unset=True)
-    raise TypeError(f"a value of type {type(value).__name__} has no JSON")
+    raise TypeError(f"JSON has no value of type {type(value).__name__}")

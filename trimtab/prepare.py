@@ -81,6 +81,7 @@ class Prepared:
 
     fit: context_pb2.FitResponse | None  # None: failed open, the body goes as it came
     compact: context_pb2.CompactResponse | None  # None: none was asked for, or the call failed
+    by_model: context_pb2.CompactResponse | None = None  # what came of the model, where the ledger took its place
 
 
 Step = Call | Summarize
@@ -115,9 +116,9 @@ def prepare_steps(
     if not _wants_compaction(first, boundary):
         return Prepared(first, None)
     try:
-        compacted = yield from _compact(settings, session_id, body, options, first, boundary, has_model)
+        compacted, by_model = yield from _compact(settings, session_id, body, options, first, boundary, has_model)
         if compacted.outcome != context_pb2.COMPACT_OUTCOME_COMMITTED:
-            return Prepared(first, compacted)
+            return Prepared(first, compacted, by_model)
         # What was told once is not told again: usage would be taken for that of the body answered first, which was not sent.
         again: CallOptions = {name: told[name] for name in ("limits", "list_applied") if name in told}  # type: ignore[assignment]
         second: context_pb2.FitResponse = yield Call("Fit", settings.fit_request(session_id, body, again))
@@ -126,7 +127,7 @@ def prepare_steps(
         if sendable and fail_open.allow(error, session_id, "a body that was not compacted"):
             return Prepared(first, None)
         raise
-    return Prepared(second, compacted)
+    return Prepared(second, compacted, by_model)
 
 
 def drive(steps: Steps, take: Callable[[Step], Any]) -> Prepared:
@@ -180,8 +181,8 @@ def _compact(
     fit: context_pb2.FitResponse,
     boundary: str,
     has_model: bool,
-) -> Generator[Step, Any, context_pb2.CompactResponse]:
-    """One compaction; by ledger in the end where a model gave no summary."""
+) -> Generator[Step, Any, tuple[context_pb2.CompactResponse, context_pb2.CompactResponse | None]]:
+    """One compaction; by ledger in the end where a model gave no summary, and then what came of the model, too."""
     request_id = _request_id(boundary, fit)
     summarizer = "caller" if has_model else options.get("summarizer", "ledger")
     asked: CompactOptions = {
@@ -213,8 +214,9 @@ def _compact(
     if answer.outcome == context_pb2.COMPACT_OUTCOME_PLANNED:
         answer = yield from _finish(settings, session_id, answer)
     if summarizer != "ledger" and _may_fall_back(answer):
-        answer = yield from ask(f"{request_id}:ledger", "ledger")
-    return answer
+        _log.warning("session %r: no summary by a model (%s): it is made from records", session_id, _why(answer))
+        return (yield from ask(f"{request_id}:ledger", "ledger")), answer
+    return answer, None
 
 
 def _finish(
@@ -235,6 +237,15 @@ def _finish(
         request = finish_request(settings, session_id, planned.attempt.attempt_id, unknown=kind)
     finished: context_pb2.FinishCompactResponse = yield Call("FinishCompact", request)
     return finished.compact
+
+
+def _why(answer: context_pb2.CompactResponse) -> str:
+    """Why a model gave none. What a model or a caller said of it may be content; what the sidecar found wrong is none."""
+    if answer.outcome == context_pb2.COMPACT_OUTCOME_UNKNOWN:
+        return "UNKNOWN"
+    reason = context_pb2.KeptReason.Name(answer.kept_reason).removeprefix("KEPT_REASON_")
+    found = answer.kept_reason == context_pb2.KEPT_REASON_SUMMARY_REJECTED and answer.detail
+    return f"{reason}: {answer.detail}" if found else reason
 
 
 def _may_fall_back(answer: context_pb2.CompactResponse) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from sidecar.cli.options import config_options, must_be_a_store, resolve
+from sidecar.cli.options import config_options, resolve, store_folder
 from sidecar.cli.progress import Progress
 
 __all__ = ["backup"]
@@ -32,8 +32,7 @@ def backup(target: Path, as_json: bool, **flags: Any) -> None:
     from sidecar.app import STARTUP_ERRORS, backup_store
 
     config = resolve(flags, whole=False).config
-    if config.data_dir:
-        must_be_a_store(config.data_dir)
+    store_folder(config)
     try:
         with Progress() as progress:
             size_bytes, counts = backup_store(config, target, progress.tell)

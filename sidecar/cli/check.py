@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from sidecar.cli.options import config_options, must_be_a_store, resolve
+from sidecar.cli.options import config_options, resolve, store_folder
 from sidecar.cli.progress import Progress
 
 __all__ = ["check"]
@@ -29,8 +29,7 @@ def check(as_json: bool, **flags: Any) -> None:
     from sidecar.app import STARTUP_ERRORS, check_store
 
     config = resolve(flags, whole=False).config
-    if config.data_dir:
-        must_be_a_store(config.data_dir)
+    store_folder(config)
     errors = 0
     try:
         with Progress() as progress:

@@ -9,7 +9,7 @@ import uuid
 import click
 from google.protobuf.json_format import MessageToDict
 
-from sidecar.cli.options import TEXT, reached, session_options, size_of, speaking, target_options
+from sidecar.cli.options import TEXT, next_command, reached, session_options, size_of, speaking, target_options
 from trimtab.stubs import open_stubs
 from trimtab.v1 import common_pb2, context_pb2
 
@@ -130,7 +130,8 @@ def compact(
             response = stubs.context.FinishCompact(request, timeout=_TIMEOUT_S).compact
         else:
             response = stubs.context.Compact(request, timeout=_TIMEOUT_S)
-    click.echo(_summary(response), err=True)
+    finish = next_command("compact", session_id, scope, target, data_dir, "--finish", response.attempt.attempt_id)
+    click.echo(_summary(response, finish), err=True)
     if as_json:
         click.echo(json.dumps(MessageToDict(response, preserving_proto_field_name=True)))
     else:
@@ -145,7 +146,7 @@ def _stdin() -> bytes:
     return b"" if sys.stdin.isatty() else sys.stdin.buffer.read()
 
 
-def _summary(response: context_pb2.CompactResponse) -> str:
+def _summary(response: context_pb2.CompactResponse, finish: str) -> str:
     """A few lines for people."""
     outcome = context_pb2.CompactOutcome.Name(response.outcome).removeprefix("COMPACT_OUTCOME_")
     if response.kept_reason:
@@ -163,8 +164,7 @@ def _summary(response: context_pb2.CompactResponse) -> str:
         lines.append(f"  attempt {response.attempt.attempt_id}: {state}, by {response.attempt.summarizer}")
     if response.outcome == context_pb2.COMPACT_OUTCOME_PLANNED:
         size = len(response.summary_request)
-        lines.append(
-            f"  send the {size:,} bytes on stdout to your model, then: trimtab compact --finish {response.attempt.attempt_id}"
-        )
+        lines.append(f"  send the {size:,} bytes on stdout to your model, then hand in its response:")
+        lines.append(f"    {finish} < response.json")
     lines += [f"  note {note.reason}: {note.message}" for note in response.notes]
     return "\n".join(lines)

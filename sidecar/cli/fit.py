@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 
 import click
 
 import trimtab
-from sidecar.cli.options import FORMATS, reached, session_options, size_of, speaking, target_options
+from sidecar.cli.options import FORMATS, next_command, reached, session_options, size_of, speaking, target_options
 from sidecar.config import READ_BACKS
 from trimtab.v1 import context_pb2
 
@@ -34,6 +35,7 @@ __all__ = ["fit"]
 @click.option("--target-bytes", metavar="SIZE", callback=size_of, help="Cut down to this.")
 @click.option("--hard-bytes", metavar="SIZE", callback=size_of, help="A body larger than this must not be sent.")
 @click.option("--dry-run", is_flag=True, help="Plan and measure only; nothing is written, no body comes out.")
+@click.option("--verbose", "-v", is_flag=True, help="List every artifact, blocker and note on stderr, not their counts.")
 @session_options
 @target_options
 @speaking
@@ -44,6 +46,7 @@ def fit(
     target_bytes: int | None,
     hard_bytes: int | None,
     dry_run: bool,
+    verbose: bool,
     session_id: str,
     scope: str,
     target: str | None,
@@ -69,7 +72,9 @@ def fit(
         trimtab.connect(address, format=dialect, read_back=read_back, scope=scope, timeout=120.0, **limits) as client,
     ):
         response = client.fit_response(session_id, body, dry_run=dry_run)
-    click.echo(_summary(response), err=True)
+    first = [each.artifact_id for each in response.artifacts[:1]]
+    read = "" if dry_run else next_command("read", session_id, scope, target, data_dir, *first)
+    click.echo(_summary(response, read, verbose=verbose), err=True)
     if response.outcome == context_pb2.FIT_OUTCOME_CANNOT_FIT:
         raise trimtab.CannotFitError(response)
     if not dry_run:
@@ -77,15 +82,33 @@ def fit(
         sys.stdout.buffer.flush()
 
 
-def _summary(response: context_pb2.FitResponse) -> str:
-    """A few lines for people."""
+def _summary(response: context_pb2.FitResponse, read: str, *, verbose: bool) -> str:
+    """For people: a few lines, or, when they asked for it, all there is. `read` reads the first artifact."""
     before, after = response.before.total_bytes, response.after.total_bytes
     outcome = context_pb2.FitOutcome.Name(response.outcome).removeprefix("FIT_OUTCOME_")
     lines = [f"{outcome}: {before:,} bytes in, {after:,} bytes out; revision {response.revision}"]
     for total in response.totals:
         kind = context_pb2.ReductionKind.Name(total.kind).removeprefix("REDUCTION_KIND_").lower()
         lines.append(f"  {total.count:,} x {kind}: {total.saved_bytes:,} bytes")
-    lines += [f"  artifact {artifact.artifact_id}: {artifact.size_bytes:,} bytes" for artifact in response.artifacts]
-    lines += [f"  in the way: {blocker.reason}, {blocker.size_bytes:,} bytes" for blocker in response.blockers]
-    lines += [f"  note {note.reason}: {note.message}" for note in response.notes]
+    artifacts, blockers = response.artifacts, response.blockers
+    if verbose:
+        lines += [
+            f"  artifact {each.artifact_id}: {each.size_bytes:,} bytes, {each.tool_name or 'no tool'}" for each in artifacts
+        ]
+        lines += [f"  in the way: item {each.item_index}, {each.reason}, {each.size_bytes:,} bytes" for each in blockers]
+        lines += [f"  note {note.reason}: {note.message}" for note in response.notes]
+        return "\n".join(lines)
+    if artifacts:
+        size = sum(each.size_bytes for each in artifacts)
+        lines.append(f"  new artifacts: {len(artifacts):,} of {size:,} bytes{'; to read one: ' + read if read else ''}")
+    counts = Counter(each.reason for each in blockers)
+    for reason, count in counts.most_common():
+        size = sum(each.size_bytes for each in blockers if each.reason == reason)
+        lines.append(f"  in the way: {count:,} x {reason}, {size:,} bytes")
+    noted = Counter(note.reason for note in response.notes)
+    for note in {note.reason: note for note in reversed(response.notes)}.values():
+        more = f" (and {noted[note.reason] - 1:,} more)" if noted[note.reason] > 1 else ""
+        lines.append(f"  note {note.reason}: {note.message}{more}")
+    if len(artifacts) > 1 or len(blockers) > len(counts) or len(response.notes) > len(noted):
+        lines.append("  --verbose lists them all")
     return "\n".join(lines)

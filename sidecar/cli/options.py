@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import shlex
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ import click
 import grpc
 
 from sidecar.config import OPTIONS, Config, ConfigError, Resolved, check_limits, check_summarizer, load_config
+from sidecar.formats import ADAPTERS, NAMES
 from sidecar.option_values import parse_size
 from trimtab import TrimtabError, error_from_rpc
 
@@ -25,16 +27,19 @@ __all__ = [
     "TEXT",
     "config_options",
     "must_be_a_store",
+    "next_command",
     "reached",
     "resolve",
     "session_options",
     "size_of",
     "speaking",
     "started",
+    "store_folder",
     "target_options",
 ]
 
-FORMATS = ("openai-chat", "openai-responses", "anthropic-messages", "gemini", "bedrock-converse")
+FORMATS = tuple(NAMES[format] for format in ADAPTERS)
+"""Dialects that there are adapters for, by name."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -133,6 +138,13 @@ def session_options(command: F) -> F:
     )(command)
 
 
+def next_command(command: str, session_id: str, scope: str, target: str | None, data_dir: str | None, *words: str) -> str:
+    """A command line to run next on the same session, as a shell takes it. What the environment gave it gives again."""
+    named = ("--session", session_id, *(("--scope", scope) if scope else ()))
+    where = ("--target", target) if target else ("--data-dir", data_dir) if data_dir else ()
+    return shlex.join(("trimtab", command, *words, *named, *where))
+
+
 def must_be_a_store(data_dir: str) -> None:
     """Refuse a folder that holds no store: to look at a misspelled one must not make one there."""
     from sidecar.app import is_store
@@ -141,6 +153,14 @@ def must_be_a_store(data_dir: str) -> None:
         raise click.ClickException(
             f"there is no store in {data_dir}: check --data-dir; `trimtab serve` and `trimtab fit` make one where there is none"
         )
+
+
+def store_folder(config: Config) -> str:
+    """The folder of a store that is there, for a command that works on the store itself."""
+    if not config.data_dir:
+        raise click.UsageError("give --data-dir DIR of a store, or set TRIMTAB_DATA_DIR")
+    must_be_a_store(config.data_dir)
+    return config.data_dir
 
 
 @contextmanager

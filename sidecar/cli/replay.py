@@ -16,7 +16,7 @@ import click
 from fastpath import MalformedError, scan
 from sidecar.cli.options import FORMATS, TEXT, config_options, reached, resolve, speaking
 from sidecar.config import READ_BACKS, Resolved
-from sidecar.core.errors import TrimtabError
+from sidecar.core.errors import FormatAmbiguousError, TrimtabError
 from sidecar.core.types import Format, ReadBack
 from sidecar.formats import NAMES, adapter, detect
 from sidecar.replay.drive import ReplayReport, StepReport, replay_body
@@ -202,7 +202,7 @@ def _read(path: Path, dialect: str | None) -> tuple[bytes, Format]:
     except MalformedError as error:
         raise click.ClickException(f"{path}: {error}") from error
     except TrimtabError as error:
-        hint = "" if dialect else "; say which with --format"
+        hint = "; say which with --format" if isinstance(error, FormatAmbiguousError) else ""
         raise click.ClickException(f"{path}: {error}{hint}") from error
     return body, format
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from sidecar.cli.options import config_options, must_be_a_store, resolve
+from sidecar.cli.options import config_options, resolve, store_folder
 from sidecar.cli.table import table_lines
 
 __all__ = ["retain"]
@@ -34,8 +34,7 @@ def retain(dry_run: bool, as_json: bool, **flags: Any) -> None:
     config = resolve(flags, whole=False).config
     if config.retain_age_s is None and config.retain_scope_bytes is None and config.retain_total_bytes is None:
         raise click.UsageError("give a bound: --retain-age-s, --retain-scope-bytes or --retain-total-bytes")
-    if config.data_dir:
-        must_be_a_store(config.data_dir)
+    store_folder(config)
     try:
         report = retain_store(config, dry_run=dry_run)
     except STARTUP_ERRORS as error:

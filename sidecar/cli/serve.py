@@ -30,6 +30,10 @@ def serve(**flags: Any) -> None:
     (and "") says that the process answers, "readiness" that it wants work. Logs go to stderr and never hold content.
     """
     config = resolve(flags).config
+    for option, example in (("listen", "unix:/run/trimtab/sock"), ("data_dir", "/var/lib/trimtab")):
+        if not getattr(config, option):
+            flag, variable = option.replace("_", "-"), option.upper()
+            raise click.UsageError(f"{option} is not set: give --{flag}, such as --{flag} {example}, or TRIMTAB_{variable}")
     set_up_logs(config.log_level, config.log_format)
     for name in unknown_variables():
         _log.warning("no option reads this variable", extra={"variable": name})

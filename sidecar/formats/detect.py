@@ -142,7 +142,8 @@ def detect(body: bytes) -> Format:
     try:
         found = scan(body, _ITEM_GRAMMAR)
     except MalformedError as error:
-        raise MalformedBodyError(str(error), offset_bytes=error.offset_bytes, bound=error.bound) from error
+        hint = "a body holds its history in messages, input or contents" if "no history" in str(error) else ""
+        raise MalformedBodyError(str(error), hint=hint, offset_bytes=error.offset_bytes, bound=error.bound) from error
     keys = {member.key for member in found.members}
     if b"messages" not in keys:
         return Format.GEMINI if b"contents" in keys else Format.OPENAI_RESPONSES

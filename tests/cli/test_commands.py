@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +16,8 @@ from click.testing import CliRunner, Result
 from sidecar.app import App, open_app
 from sidecar.cli.main import _COMMANDS, _trimtab
 from sidecar.config import OPTIONS, load_config
+from sidecar.core.types import Format
+from sidecar.formats import ADAPTERS, NAMES
 from tests.rpc.build import messages_body, to_json
 
 LIMITS = ["--soft-bytes", "30kB", "--target-bytes", "30kB"]
@@ -64,7 +68,43 @@ def test_fit_writes_the_body_to_stdout_and_a_summary_to_stderr(where: list[str])
     assert len(result.stdout_bytes) <= 30_000
     assert len(json.loads(result.stdout_bytes)["messages"]) == 81
     assert result.stderr.startswith(f"FITTED: {len(body):,} bytes in, {len(result.stdout_bytes):,} bytes out")
-    assert "artifact " in result.stderr
+    (line,) = (line for line in result.stderr.splitlines() if "to read one: " in line)
+    _run(*shlex.split(line.partition("to read one: ")[2])[1:])
+    assert len(result.stderr.splitlines()) < 10
+    assert result.stderr.endswith("  --verbose lists them all\n")
+
+
+def test_fit_verbose_lists_every_artifact_and_blocker(where: list[str]) -> None:
+    listed = _fit(where, to_json(messages_body(40)), "--verbose").stderr
+    assert listed.count("  artifact ") == int(re.findall(r"(\d+) x result", listed)[0])
+    assert "--verbose" not in listed
+    body = messages_body(1)
+    body["messages"][0]["content"] = "user text " * 4000
+    assert "in the way: item 0, USER_TEXT, 40,0" in _fit(where, to_json(body), "-v", "--hard-bytes", "35kB", code=1).stderr
+
+
+@pytest.mark.parametrize(
+    "command", [["serve"], ["serve", "--listen", "unix:/x"], ["check"], ["backup", "/x"], ["retain", "--retain-age-s", "1"]]
+)
+def test_commands_that_need_a_folder_say_so_as_wrong_usage(command: list[str]) -> None:
+    result = _run(*command, code=2)
+    assert "--listen" in result.stderr if command == ["serve"] else "--data-dir" in result.stderr
+
+
+def test_formats_offered_are_those_that_there_are(where: list[str]) -> None:
+    for command in ("fit", "record", "replay"):
+        assert "gemini" not in _run(command, "--help").output or Format.GEMINI in ADAPTERS
+    for format in ADAPTERS:
+        assert NAMES[format] in _run("fit", "--help").output
+
+
+def test_replay_of_what_is_no_body_says_what_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "no.json").write_bytes(b"{}")
+    (tmp_path / "any.json").write_bytes(b'{"messages":[]}')
+    told = _run("replay", str(tmp_path / "no.json"), code=1).stderr
+    assert "no history at byte 1" in told
+    assert "--format" not in told
+    assert "say which with --format" in _run("replay", str(tmp_path / "any.json"), code=1).stderr
 
 
 def test_fit_unchanged_body_comes_out_byte_for_byte(where: list[str]) -> None:
@@ -92,7 +132,7 @@ def test_fit_body_that_must_not_be_sent_does_not_come_out(where: list[str]) -> N
     result = _fit(where, to_json(body), "--hard-bytes", "35kB", code=1)
     assert result.stdout_bytes == b""
     assert "Error: CANNOT_FIT: " in result.stderr
-    assert "in the way: USER_TEXT" in result.stderr
+    assert "in the way: 1 x USER_TEXT" in result.stderr
 
 
 def test_fit_needs_somewhere_and_only_one(short_path: Path) -> None:
@@ -160,10 +200,6 @@ def test_check_of_a_sound_store_counts_and_of_a_damaged_one_fails(short_path: Pa
         key, value = max(txn.cursor(), key=lambda pair: len(pair[1]))
         txn.put(key, value[:-9] + bytes([value[-9] ^ 1]) + value[-8:])
     assert "error: " in _run("check", "--data-dir", str(folder), code=1).stdout
-
-
-def test_check_without_a_folder_is_told() -> None:
-    assert "data_dir" in _run("check", code=1).stderr
 
 
 def test_config_prints_what_is_in_force_and_where_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

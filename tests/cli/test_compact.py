@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import shlex
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -117,10 +118,12 @@ def test_compact_by_the_caller_gives_the_request_and_takes_the_response(at: list
     flags = ["--boundary", "b", "--summarizer", "caller", "--request-id", "stage-1", *SMALLER]
     planned = _run("compact", *flags, *at)
     assert planned.stderr.startswith("PLANNED")
-    assert "trimtab compact --finish stage-1" in planned.stderr
+    (line,) = (line.strip() for line in planned.stderr.splitlines() if "--finish" in line)
+    finish, _, ending = line.partition(" < ")
+    assert ending == "response.json"
     assert json.loads(planned.stdout_bytes)["messages"]
     response = {"type": "message", "role": "assistant", "content": [{"type": "text", "text": NOTES}], "stop_reason": "end_turn"}
-    done = _run("compact", "--finish", "stage-1", *at, stdin=to_json(response))
+    done = _run(*shlex.split(finish)[1:], stdin=to_json(response))
     assert done.stderr.startswith("COMMITTED")
     assert "NOTE-1" in _run("checkpoints", "--show", "c1", *at).stdout
 

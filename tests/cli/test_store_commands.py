@@ -93,7 +93,7 @@ def test_backup_refused_is_one_line_and_makes_nothing(served: App, short_path: P
     _, error = apart("backup", short_path / "own", "--data-dir", short_path / "own", code=1)
     assert error == "Error: the folder for the copy is not empty (name a new folder, or empty this one)\n"
     assert "there is no store in" in run("backup", short_path / "c", "--data-dir", short_path / "none", code=1).stderr
-    assert "data_dir" in run("backup", short_path / "c", code=1).stderr
+    assert "--data-dir" in run("backup", short_path / "c", code=2).stderr
     assert not (short_path / "c").exists()
     assert not (short_path / "none").exists()
 

@@ -232,6 +232,10 @@ def test_prepare_without_a_usable_summary_takes_the_ledgers(client: trimtab.Trim
     assert (made.summarizer, made.attempt_id[-7:]) == ("ledger/1", ":ledger")
     first = client.compact("s", made.attempt_id.removesuffix(":ledger"), body, boundary="b", summarizer="caller")
     assert first.kept_reason == state
+    assert client.last_by_model is not None
+    assert (client.last_by_model.kept_reason, client.last_by_model.detail) == (first.kept_reason, first.detail)
+    client.prepare("s", {"messages": body["messages"][:1]})
+    assert client.last_by_model is None
 
 
 def test_prepare_after_a_rollback_leaves_the_items_unless_the_body_must_not_be_sent(app: App, client: trimtab.Trimtab) -> None:

@@ -53,8 +53,10 @@ def compacted(outcome: int, reason: str = "UNSPECIFIED", *, attempt: bool = Fals
     return response
 
 
-def finished(outcome: int, reason: str = "UNSPECIFIED") -> context_pb2.FinishCompactResponse:
-    return context_pb2.FinishCompactResponse(compact=compacted(outcome, reason, attempt=True))
+def finished(outcome: int, reason: str = "UNSPECIFIED", detail: str = "") -> context_pb2.FinishCompactResponse:
+    response = context_pb2.FinishCompactResponse(compact=compacted(outcome, reason, attempt=True))
+    response.compact.detail = detail
+    return response
 
 
 def error(kind: type[trimtab.TrimtabError], code: grpc.StatusCode) -> trimtab.TrimtabError:
@@ -201,6 +203,24 @@ def test_prepare_without_a_usable_summary_takes_the_ledger_once_under_another_id
     assert second.request_id == first.request_id + ":ledger"
     assert prepared.fit is not None
     assert prepared.fit.outcome == FITTED
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (finished(KEPT, "SUMMARY_REJECTED", "no heading NEXT"), "(SUMMARY_REJECTED: no heading NEXT)"),
+        (finished(KEPT, "SUMMARIZER_FAILED", "SECRET"), "(SUMMARIZER_FAILED)"),
+        (finished(UNKNOWN, "UNSPECIFIED", "SECRET"), "(UNKNOWN)"),
+    ],
+)
+def test_prepare_says_why_a_model_gave_no_summary(answer: Any, said: str, caplog: pytest.LogCaptureFixture) -> None:
+    script = Script(fit(OVER), compacted(PLANNED), "notes", answer, compacted(COMMITTED), fit(FITTED))
+    with caplog.at_level(logging.WARNING, "trimtab"):
+        prepared = run(script, boundary="b", has_model=True)
+    assert prepared.by_model is not None
+    assert prepared.by_model == answer.compact
+    assert caplog.text.count(said) == 1
+    assert "SECRET" not in caplog.text
 
 
 def test_prepare_whose_ledger_is_kept_too_gives_what_fit_gave() -> None:

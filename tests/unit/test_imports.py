@@ -23,7 +23,16 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "sidecar.config": ("msgspec", "sidecar.option_values", "sidecar.core.errors", "sidecar.core.limits", "sidecar.core.tokens")
     + ("sidecar.core.types",),
     "sidecar.app": ("msgspec", "fastpath", "sidecar", "store", "trimtab", *GRPC),
-    "sidecar.cli": ("click", "grpc", "google.protobuf", "sidecar.app", "sidecar.cli", "sidecar.config", "sidecar.log")
+    "sidecar.cli": (
+        "click",
+        "grpc",
+        "google.protobuf",
+        "sidecar.app",
+        "sidecar.cli",
+        "sidecar.config",
+        "sidecar.formats",
+        "sidecar.log",
+    )
     + ("sidecar.option_values", "sidecar.replay", "trimtab"),
     "sidecar.cli.replay": ("click", "fastpath", "sidecar.cli", "sidecar.config", "sidecar.replay", "trimtab")
     + ("sidecar.core.errors", "sidecar.core.types", "sidecar.formats"),
