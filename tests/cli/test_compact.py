@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
-import shlex
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
