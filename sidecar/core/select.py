@@ -1,9 +1,9 @@
 """Which settled work retires: whole units, oldest first, until the body would be at its target. Pure.
 
 A unit may retire when each of its calls has its final result and no receipt says otherwise, it stands before the tail, nothing
-of it is pinned, no live checkpoint covers it, and what would leave with it is its own: the items of its turn, items that are its
-results, and of a user item that holds other things too the results alone. System, developer and user items, a provider's own
-blocks that stand for history, and everything unsettled stay where they are.
+of it is pinned, no live checkpoint covers a call of it, and what would leave with it is its own: the items of its turn, items
+that are its results, and of a user item that holds other things too the results alone. System, developer and user items, a
+provider's own blocks that stand for history, and everything unsettled stay where they are.
 """
 
 from __future__ import annotations
@@ -86,7 +86,10 @@ def _leaves(view: SelectView, unit: Unit, owners: Mapping[int, Unit]) -> dict[in
     """What leaves with a unit, by item: elements of its content, None for all of it. None when the unit may not retire."""
     if not unit.settled or any(view.pinned(call) for call in unit.calls):
         return None
-    leaves: dict[int, tuple[int, ...] | None] = dict.fromkeys(unit.turn)
+    left = [at for at in unit.turn if at not in view.covered]  # a turn may have gone on after a text of it was covered
+    if not left or any(call.item in view.covered for call in unit.calls):
+        return None
+    leaves: dict[int, tuple[int, ...] | None] = dict.fromkeys(left)
     for index in {view.parts[index].item for call in unit.calls for index in call.results} - set(unit.turn):
         whole, blocks = _own_results(view, index, unit, owners)
         if not whole and not blocks:

@@ -71,6 +71,19 @@ class Unit:
         other.turn, other.calls, other.reasoning = self.turn, self.calls, self.reasoning
         return other
 
+    def without(self, gone: Collection[int], parts: Sequence[Part]) -> Unit | None:
+        """What stays of it where items leave; None where all of its turn does. A call that leaves takes its results along."""
+        turn = [at for at in self.turn if at not in gone]
+        if len(turn) == len(self.turn):
+            return self
+        if not turn:
+            return None
+        other = Unit(turn[0])
+        other.turn, other.end, other.reach, other.settled = turn, self.end, self.reach, self.settled
+        other.calls = [call for call in self.calls if call.item not in gone]
+        other.reasoning = [index for index in self.reasoning if parts[index].item not in gone]
+        return other
+
 
 Waiting = dict[tuple[bytes, bool], list[tuple[Unit, Call]]]
 """Calls without a result, by id and whether the provider runs them; newest last."""

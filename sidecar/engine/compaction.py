@@ -134,7 +134,7 @@ class Compaction:
         ]
         stays = [each for each in self._applied if each not in self.superseded]
         view = self._view(self.superseded, stays, -MOST, len(self.fit.intake.items))
-        found = select(view, lambda unit: unit.first not in places)
+        found = select(view, lambda unit: places.isdisjoint(unit.turn))
         if {*found.gone, *found.trims} != places or len(places) != len(wanted):
             return None
         return found if found.units and self._sound(found, self.superseded, -MOST, ()) is found else None

@@ -55,7 +55,8 @@ class Cutter:
         scanned = intake.scan
         units = intake.units
         if projection.fold is not None:
-            units = [unit for unit in units if unit.first not in projection.fold.gone]
+            stays = (unit.without(projection.fold.gone, intake.parts) for unit in units)
+            units = [unit for unit in stays if unit is not None]
         return FitView(
             fit.adapter,
             fit.intake.body,

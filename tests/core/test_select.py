@@ -134,3 +134,14 @@ def test_select_late_answer_leaves_with_its_unit() -> None:
     items = [ask("go"), asked(CHAT, "x")[0], ask("well"), *asked(CHAT, "a"), asked(CHAT, "x")[1], ask("end")]
     assert chosen(CHAT, items).gone == [1, 3, 4, 5]
     assert chosen(CHAT, items, tail=5).gone == [3, 4]
+
+
+@BOTH
+def test_select_turn_that_went_on_after_its_text_was_covered_retires_what_is_left(adapter: Adapter) -> None:
+    said = {"role": "assistant", "content": [{"type": "text", "text": "first"}]}
+    items = [ask("go"), said, *asked(adapter, "a"), ask("end")]
+    rest = list(range(2, len(items) - 1))
+    assert chosen(adapter, items).gone == [1, *rest]
+    assert chosen(adapter, items, covered=[1]).gone == rest
+    assert chosen(adapter, items, covered=[1, *rest]).gone == []
+    assert chosen(adapter, items, covered=[2]).gone == []  # a covered call: its results are not left to another

@@ -115,6 +115,29 @@ def test_fit_turn_that_goes_on_after_its_text_was_covered_keeps_the_summary(side
     assert len(sent) < len(run.body())
 
 
+@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("how", ["cut", "compact"])
+def test_rest_of_a_turn_of_which_a_text_was_covered_leaves_like_any_other(sidecar: Sidecar, format_name: str, how: str) -> None:
+    """It is settled work: neither a cut nor a summary may pass it by for what an older summary covers."""
+    run = history(format_name).user("go").step(words(900, 1)).step(words(900, 2)).answer("so far so good")
+    session_id = f"rest-{how}-{format_name}"
+    fit(sidecar, session_id, run, limits=limits(keep_unit_count=0))
+    compact(sidecar, session_id)
+    run.step(words(4_000, 3)).answer("done").user("next")
+    if how == "cut":
+        answer, sent = fit(sidecar, session_id, run, limits=tight(4_000, 3_500, keep_unit_count=0))
+        assert len(sent) <= 4_000
+        assert applied(answer) == [(context_pb2.REDUCTION_KIND_RESULT, 1), COVERED]
+        return
+    fit(sidecar, session_id, run)
+    made = compact(sidecar, session_id, "stage-2")
+    assert b'"call_0' not in made.body
+    answer, sent = fit(sidecar, session_id, run)
+    assert sent == made.body
+    assert applied(answer) == [(context_pb2.REDUCTION_KIND_CHECKPOINT, 2)]
+    assert not sidecar.fit(session_id, sent, format=run.format).body
+
+
 def test_compact_of_an_invalid_history_says_so_when_it_commits(sidecar: Sidecar) -> None:
     """DESIGN 7: a fault on arrival is never hidden, whatever the outcome."""
     run = history("openai-chat").user("go").step(words(900, 1)).step(words(900, 2))
