@@ -29,7 +29,7 @@ from sidecar.ports import Batch, SessionHead
 if TYPE_CHECKING:
     from sidecar.engine.engine import Engine
 
-__all__ = ["Change", "commit", "envelope_of"]
+__all__ = ["Change", "commit", "envelope_of", "unchanged"]
 
 USE_NOTED_MS = 30_000
 """A session's last use is written at most this often when there is nothing else to write."""
@@ -64,6 +64,28 @@ class Change(msgspec.Struct):
     def anything(self) -> bool:
         """Something new would be written, the envelope and the time of use apart."""
         return bool(self.items) or self.must_keep or self.head != self.old_head
+
+
+def unchanged(session: Session) -> Change:
+    """A change that must be kept and is waited for. History, envelope and head stay as they are; what it is for is added."""
+    return Change(
+        head=session.head,
+        old_head=session.head,
+        items=(),
+        numbers=session.branch,
+        same_count=len(session.branch),
+        scan=None,
+        same_envelope=True,
+        forms=(),
+        offloads=(),
+        artifacts=(),
+        sources=(),
+        anchors=None,
+        receipts=(),
+        pins=None,
+        must_keep=True,
+        must_wait=True,
+    )
 
 
 def envelope_of(scanned: Scan) -> Envelope:

@@ -32,7 +32,7 @@ from sidecar.core.fit import FitPlan
 from sidecar.core.select import Selection
 from sidecar.core.types import ReadBack
 from sidecar.engine.answer import pressure
-from sidecar.engine.commit import Change, commit
+from sidecar.engine.commit import Change, commit, unchanged
 from sidecar.engine.compact_messages import BudgetGiven, CompactInput, CompactOutcome, CompactResult
 from sidecar.engine.compact_views import ended
 from sidecar.engine.compaction import Built, Compaction, Kept, Origin
@@ -48,7 +48,7 @@ from sidecar.summarize.prompt import Prompt, build_prompt
 if TYPE_CHECKING:
     from sidecar.engine.engine import Engine
 
-__all__ = ["CompactCall", "Dispatched", "NO_CUTS", "notes_limit", "size_of", "write"]
+__all__ = ["CompactCall", "Dispatched", "NO_CUTS", "dispatch", "notes_limit", "size_of", "write"]
 
 NO_CUTS = FitPlan([], 0, False, False, 0, 0)
 MAX_ATTEMPTS = 2
@@ -321,7 +321,7 @@ class CompactCall:
         model = self.engine.model
         if model is None:
             raise InvalidFieldError("the server has no model endpoint", field="summarizer")
-        attempt = self._attempt(chosen, digest, AttemptState.DISPATCHED, model.name, model.model)
+        attempt = self._attempt(chosen, digest, AttemptState.RESERVED, model.name, model.model)
         self._reserve(attempt, [])
         return Dispatched(attempt, prompt, notes_bytes)
 
@@ -397,6 +397,23 @@ def commit_checkpoint(
     result = msgspec.structs.replace(result, before=size_of(work.before), after=size_of(built.finished), body=body)
     engine.tell_after_compact(session, result)
     return result
+
+
+def dispatch(engine: Engine, session: Session, attempt_id: str) -> CompactResult | None:
+    """Make it durable that a reserved attempt goes out now: from here on nobody may ask under it again.
+
+    Returns:
+        The attempt's end, where it ended meanwhile: nobody is to be asked. Else None.
+    """
+    attempt = session.attempts.get(attempt_id)
+    if attempt is None:  # the session was deleted meanwhile
+        raise SessionNotFoundError("no such session", hint="check scope and session_id; a deleted session is gone for good")
+    if attempt.state is not AttemptState.RESERVED:
+        return ended(session, attempt)
+    change = unchanged(session)
+    change.attempts = [msgspec.structs.replace(attempt, state=AttemptState.DISPATCHED)]
+    write(engine, session, change)
+    return None
 
 
 def content_digest(given: CompactInput) -> bytes:

@@ -10,7 +10,7 @@ from sidecar.core.compaction import AttemptRecord, AttemptState, CompactMode, Ke
 from sidecar.core.errors import AttemptNotFoundError, MalformedBodyError, SessionNotFoundError
 from sidecar.core.replies import ModelReply, Stop
 from sidecar.core.types import ReadBack
-from sidecar.engine.commit import Change
+from sidecar.engine.commit import unchanged
 from sidecar.engine.compact_call import commit_checkpoint, notes_limit, write
 from sidecar.engine.compact_messages import CompactResult, FinishInput
 from sidecar.engine.compact_views import ended
@@ -68,7 +68,7 @@ class FinishCall:
         if not session.exists and not session.metas:
             raise SessionNotFoundError("no such session", hint="check scope and session_id; a deleted session is gone for good")
         attempt = session.attempts.get(self.attempt_id)
-        if attempt is None:
+        if attempt is None or attempt.state is AttemptState.RESERVED:  # it was never told to anybody
             raise AttemptNotFoundError(
                 "this session has no such attempt", hint="attempt_id is that of the PLANNED answer: the request_id of Compact"
             )
@@ -137,25 +137,8 @@ class FinishCall:
         attempt = msgspec.structs.replace(
             attempt, state=state, kept_reason=reason, detail=detail[:1024], revision=session.head.revision
         )
-        change = Change(
-            head=session.head,
-            old_head=session.head,
-            items=(),
-            numbers=session.branch,
-            same_count=len(session.branch),
-            scan=None,
-            same_envelope=True,
-            forms=(),
-            offloads=(),
-            artifacts=(),
-            sources=(),
-            anchors=None,
-            receipts=(),
-            pins=None,
-            must_keep=True,
-            must_wait=True,
-            attempts=[attempt],
-        )
+        change = unchanged(session)
+        change.attempts = [attempt]
         write(self.engine, session, change)
         result = self._with_body(ended(session, attempt))
         self.engine.tell_after_compact(session, result)

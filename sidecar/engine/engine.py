@@ -24,7 +24,7 @@ from sidecar.core.types import ArtifactRecord, ReadBack, SessionKey
 from sidecar.engine.answer import pressure
 from sidecar.engine.artifacts import ArtifactReader
 from sidecar.engine.commit import USE_NOTED_MS
-from sidecar.engine.compact_call import CompactCall, Dispatched
+from sidecar.engine.compact_call import CompactCall, Dispatched, dispatch
 from sidecar.engine.compact_finish import End, FinishCall
 from sidecar.engine.compact_messages import (
     CheckpointView,
@@ -148,7 +148,11 @@ class Engine:
     ) -> CompactResult:
         model, prompt = self.model, asked.prompt
         place = (given.key, asked.attempt.attempt_id)
+        attempt_id, include_body = place[1], given.include_body
         try:
+            over = self._locked(given.key, lambda session: dispatch(self, session, attempt_id))
+            if over is not None:
+                return over
             left = max(deadline - time.monotonic(), 0.0)
             try:
                 if model is None:
@@ -161,7 +165,6 @@ class Engine:
                 end = End(failed=error.message)
             except Exception as error:
                 end = End(unknown=error.message if isinstance(error, SummarizerUnknownError) else "the model client broke")
-            attempt_id, include_body = asked.attempt.attempt_id, given.include_body
             return self._locked(
                 given.key, lambda session: FinishCall(self, session, attempt_id, include_body=include_body).run(end)
             )

@@ -15,7 +15,7 @@ from sidecar.core.errors import (
     RevisionConflictError,
     SessionNotFoundError,
 )
-from sidecar.engine.commit import Change
+from sidecar.engine.commit import unchanged
 from sidecar.engine.compact_call import write
 from sidecar.engine.compact_messages import RollbackInput, RollbackResult
 from sidecar.engine.session import Session
@@ -68,24 +68,8 @@ def roll_back(engine: Engine, session: Session, given: RollbackInput) -> tuple[R
         create_ms=engine.clock.now_ms(),
     )
     live = live_checkpoints(session.checkpoints, [*session.rollbacks, record])
-    change = Change(
-        head=msgspec.structs.replace(head, revision=record.revision, checkpoint_count=len(live)),
-        old_head=head,
-        items=(),
-        numbers=session.branch,
-        same_count=len(session.branch),
-        scan=None,
-        same_envelope=True,
-        forms=(),
-        offloads=(),
-        artifacts=(),
-        sources=(),
-        anchors=None,
-        receipts=(),
-        pins=None,
-        must_keep=True,
-        must_wait=True,
-        rollbacks=[record],
-    )
+    change = unchanged(session)
+    change.head = msgspec.structs.replace(head, revision=record.revision, checkpoint_count=len(live))
+    change.rollbacks = [record]
     write(engine, session, change)
     return RollbackResult(record.checkpoint_ids, record.revision), True

@@ -62,7 +62,8 @@ def test_reply_lost_after_the_commit_is_answered_from_the_store(
     server: Server, model: ModelServer, form: str, summarizer: int
 ) -> None:
     made = over_limit(server, form)
-    commits = 1 if summarizer == context_pb2.SUMMARIZER_LEDGER else 2  # the attempt, then its end
+    by_model = summarizer == context_pb2.SUMMARIZER_MODEL
+    commits = 3 if by_model else 1  # reserved, dispatched, ended
     server.stop()
     server.env[VARIABLE] = f"after_commit=kill@{commits}"
     server.start()
@@ -73,11 +74,57 @@ def test_reply_lost_after_the_commit_is_answered_from_the_store(
     server.restart()
     again = connect(server).context.Compact(request(made, summarizer), timeout=30)
     assert again.outcome == COMMITTED
-    assert model.request_count == asked == commits - 1
+    assert model.request_count == asked == int(by_model)
     once_more = connect(server).context.Compact(request(made, summarizer), timeout=30)
     assert once_more.checkpoint == again.checkpoint
     sent = connect(server).fit("s", made.body()).body
     assert len(sent) == again.checkpoint.after_bytes
+
+
+def killed_after_commit(server: Server, made: History, count: int) -> context_pb2.CompactRequest:
+    """A Compact by the server's model whose sidecar dies right after its n-th commit, and is there again."""
+    ask = request(made, context_pb2.SUMMARIZER_MODEL)
+    server.stop()
+    server.env[VARIABLE] = f"after_commit=kill@{count}"
+    server.start()
+    with pytest.raises(grpc.RpcError):
+        connect(server).context.Compact(ask, timeout=30)
+    del server.env[VARIABLE]
+    server.restart()
+    return ask
+
+
+def states(server: Server, ask: context_pb2.CompactRequest) -> list[int]:
+    recovered = connect(server).context.Recover(context_pb2.RecoverRequest(session=ask.session), timeout=30)
+    return [each.state for each in recovered.attempts]
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_killed_when_reserved_and_not_dispatched_is_run_again_under_its_id(server: Server, model: ModelServer, form: str) -> None:
+    made = over_limit(server, form)
+    ask = killed_after_commit(server, made, 1)
+    assert model.request_count == 0
+    assert states(server, ask) == [context_pb2.ATTEMPT_STATE_RESERVED]
+    with pytest.raises(grpc.RpcError) as refused:
+        finish = context_pb2.FinishCompactRequest(session=ask.session, attempt_id="r", text=NOTES.encode())
+        connect(server).context.FinishCompact(finish, timeout=30)
+    assert refused.value.code() is grpc.StatusCode.NOT_FOUND
+    again = connect(server).context.Compact(ask, timeout=30)
+    assert again.outcome == COMMITTED
+    assert again.checkpoint.summarizer == "openai/1"
+    assert model.request_count == 1
+    assert states(server, ask) == []
+    assert connect(server).context.Compact(ask, timeout=30).checkpoint == again.checkpoint
+    assert model.request_count == 1
+
+
+def test_killed_when_dispatched_and_not_yet_sent_is_unknown_and_never_asked(server: Server, model: ModelServer) -> None:
+    made = over_limit(server, "openai-chat")
+    ask = killed_after_commit(server, made, 2)
+    for _ in range(2):
+        assert connect(server).context.Compact(ask, timeout=30).outcome == context_pb2.COMPACT_OUTCOME_UNKNOWN
+    assert model.request_count == 0
+    assert states(server, ask) == [context_pb2.ATTEMPT_STATE_UNKNOWN]
 
 
 def test_killed_while_the_model_is_asked_is_unknown_and_no_new_request_is_made(server: Server, model: ModelServer) -> None:
