@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import trimtab
+from trimtab.v1 import common_pb2
 
 Json = dict[str, Any]
 PLACES = ("staging", "eu", "us")
@@ -40,7 +41,7 @@ def resume(t: trimtab.Trimtab, dialect: str, session_id: str, log: Path) -> list
         return [{"role": "user", "content": f"Deploy to {', '.join(PLACES)}. Staging first."}]
     for each in known.open_calls:
         key = each.receipt.idempotency_key
-        if key and not each.receipt.result:  # pending: it may have run
+        if key and each.receipt.state != common_pb2.EFFECT_STATE_SETTLED:  # pending, or closed as unknown: it may have run
             state, text = ("settled", "deployed, as its log says") if happened(log, key) else ("failed", "")
             result = tool_result(dialect, each.call.call_id, text) if text else None
             found = trimtab.receipt(each.call, state, idempotency_key=key, result=result)
@@ -55,14 +56,12 @@ def run_agent(target: str, dialect: str, session_id: str, log: Path) -> list[Jso
     """Run to the model's last word, from wherever the last run of this session ended."""
     with trimtab.connect(target, format=dialect, read_back="none") as t:
         messages = resume(t, dialect, session_id, log)
-        while True:
+        while messages[-1]["role"] != "assistant":  # until the model's last word
             answer = fake_model(dialect, t.fit(session_id, {"model": "fake-1", "max_tokens": 1024, "messages": messages}))
             calls = calls_of(answer)
             waiting = [trimtab.receipt(call, "not-started") for call in calls]
             t.record(session_id, f"turn-{len(messages)}", [answer], receipts=waiting)  # the turn, before anything runs
             messages.append(answer)
-            if not calls:
-                return messages
             results = []
             for call, place in calls.items():
                 key = f"{session_id}:{call}"
@@ -72,14 +71,16 @@ def run_agent(target: str, dialect: str, session_id: str, log: Path) -> list[Jso
                 settled = trimtab.receipt(call, "settled", idempotency_key=key, result=result)
                 t.record(session_id, f"{key}:settled", receipts=[settled])
                 results.append(result)
-            messages += results if dialect == "openai-chat" else [{"role": "user", "content": results}]
+            if results:
+                messages += results if dialect == "openai-chat" else [{"role": "user", "content": results}]
+        return messages
 
 
 def fake_model(dialect: str, body: Json) -> Json:
     """Deploys what the history does not say is deployed: staging, then the rest at once."""
     text = json.dumps(body["messages"])
     turn = len(body["messages"])
-    done = {place for place, call in asked(body["messages"]) if f'"{call}", "content": "deployed' in text}
+    done = {place for place, call in asked(body["messages"]) if is_deployed(text, call)}
     left = [place for place in PLACES if place not in done]
     left = left[:1] if "staging" in left else left
     calls = [(f"call_{turn}_{place}", {"place": place}) for place in left]
@@ -100,6 +101,12 @@ def calls_of(answer: Json) -> dict[str, str]:
     return found | {block["id"]: block["input"]["place"] for block in blocks if block["type"] == "tool_use"}
 
 
+def is_deployed(text: str, call: str) -> bool:
+    """Whether a history says of a call that its effect happened: by its result, or by the records that closed it."""
+    result = text.partition(f'"{call}", "content": "')[2].partition('"')[0]
+    return result.startswith("deployed") or "the effect happened" in result
+
+
 def asked(messages: list[Json]) -> list[tuple[str, str]]:
     """Places with the ids of the calls that deploy to them."""
     answers = [message for message in messages if message["role"] == "assistant"]
@@ -114,5 +121,8 @@ def tool_result(dialect: str, call: str, text: str) -> Json:
 
 
 if __name__ == "__main__":
-    history = run_agent(sys.argv[1], sys.argv[2], f"effects-{sys.argv[2]}", Path(sys.argv[3]))
-    print(f"{len(history)} messages; {len(Path(sys.argv[3]).read_text().splitlines())} deployments")
+    if len(sys.argv) != 4 or sys.argv[2] not in ("openai-chat", "anthropic-messages"):
+        sys.exit("usage: effects.py unix:SOCKET|HOST:PORT openai-chat|anthropic-messages LOG")
+    _, target, dialect, log = sys.argv
+    history = run_agent(target, dialect, f"effects-{dialect}", Path(log))
+    print(f"{len(history)} messages; {len(Path(log).read_text().splitlines())} deployments")

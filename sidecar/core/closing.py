@@ -36,7 +36,7 @@ def open_turns(units: Sequence[Unit], closing: Collection[int]) -> list[OpenTurn
 
     Args:
         units: of a raw body.
-        closing: indices of result parts that only close what a crash interrupted: not final.
+        closing: indices of result parts that only close what a crash interrupted, the outcome unknown: not final.
     """
     found = []
     for unit in units:

@@ -309,7 +309,7 @@ def mark_settled(
         numbers: of the body's items in the journal; -1 for those that are new.
         receipts: the newest of each call, by (number, call_index).
         faulty_items: indices of items that break a structural rule: their units count as unsettled.
-        closing: indices of result parts that only close what a crash interrupted: not final.
+        closing: indices of result parts that only close what a crash interrupted, the outcome unknown: not final.
         indices: units to look at; all, when None.
     """
     for index in range(len(units)) if indices is None else indices:

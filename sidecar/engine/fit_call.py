@@ -7,7 +7,7 @@ fails the call only when something new had to be kept.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -27,6 +27,7 @@ from sidecar.core.records import Applied, apply_records, replace_value
 from sidecar.core.retirable import add_up
 from sidecar.core.types import (
     Anchors,
+    EffectState,
     Format,
     Path,
     PinKey,
@@ -61,6 +62,10 @@ if TYPE_CHECKING:
 __all__ = ["FitCall"]
 
 NOTED_FAULTS = 5
+
+
+_ENDED = (EffectState.SETTLED, EffectState.FAILED)
+"""What is known of an effect once it is over. A call that was closed so needs no result beside the one that closed it."""
 
 
 class FitCall:
@@ -195,7 +200,9 @@ class FitCall:
         """Say which units are settled. Returns how many leading ones are as they were in the body before."""
         intake, known, units = self.intake, self.intake.known, self.intake.units
         faulty = {violation.item_index for violation in intake.violations}
-        self.closing = self._closing()
+        closed = self.session.closed
+        self.closing = self._closing(closed)
+        self.not_final = self._closing({key: closed[key] for key in closed if self.receipts[key].state not in _ENDED})
         stable, indices = 0, set(range(len(units)))
         if known is not None:
             since = intake.reading.since
@@ -205,14 +212,13 @@ class FitCall:
                 touched = {bisect_right(units, at, key=lambda unit: unit.first) - 1 for at in items}
                 stable = min((intake.grouped.shared, *touched))
                 indices = touched | set(range(intake.grouped.shared, len(units)))
-        mark_settled(units, intake.parts, intake.numbers, self.receipts, faulty, self.closing, sorted(indices))
+        mark_settled(units, intake.parts, intake.numbers, self.receipts, faulty, self.not_final, sorted(indices))
         return stable
 
-    def _closing(self) -> set[int]:
+    def _closing(self, closed: Mapping[tuple[int, int], bytes]) -> set[int]:
         """Result parts that only close what a crash interrupted."""
-        closed = [key for key in self.session.closed if self.receipts[key].closing]
-        calls = [(call, key) for key in closed if (call := self.refs.call_at(*key)) is not None]
-        return closing_results(self.adapter, self.intake.body, self.intake.parts, calls, self.receipts)
+        calls = [(call, result) for key, result in closed.items() if (call := self.refs.call_at(*key)) is not None]
+        return closing_results(self.adapter, self.intake.body, self.intake.parts, calls)
 
     def _recorded(self) -> None:
         """Which recorded items this body tells for the first time; say so where it lacks some: those stay off the branch."""

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from fastpath import Kind, Part, canon, scan, strip_markers
 from sidecar.core.errors import InvalidFieldError, MalformedBodyError
-from sidecar.core.types import ReceiptRecord
 from sidecar.core.units import Call
 from sidecar.formats.base import Adapter
 from sidecar.formats.values import check_object, value_text
 
-__all__ = ["check_result", "closing_results", "items_of"]
+__all__ = ["check_result", "closing_results", "items_of", "part_of"]
 
 _HINT = "give the result as it will stand in the history: a tool message, a tool_result block"
 
@@ -45,8 +44,7 @@ def closing_results(
     adapter: Adapter,
     body: bytes,
     parts: Sequence[Part],
-    calls: Sequence[tuple[Call, tuple[int, int]]],
-    receipts: Mapping[tuple[int, int], ReceiptRecord],
+    calls: Sequence[tuple[Call, bytes]],
 ) -> set[int]:
     """Indices of result parts that say only what closed their call: not final results, in whatever item they stand.
 
@@ -54,12 +52,11 @@ def closing_results(
         adapter: of the body's dialect.
         body: raw.
         parts: of the body.
-        calls: with their keys; those of which the newest receipt closed them.
-        receipts: the newest of each call.
+        calls: those that were closed, each with the result that closed it.
     """
     found: set[int] = set()
-    for call, key in calls:
-        closed = _identity(adapter, receipts[key].result)
+    for call, result in calls:
+        closed = _identity(adapter, result)
         found.update(index for index in call.results if _identity(adapter, body[parts[index].start : parts[index].end]) == closed)
     return found
 
@@ -67,6 +64,14 @@ def closing_results(
 def items_of(adapter: Adapter, results: Sequence[bytes]) -> list[bytes]:
     """Results of one turn as the items that stand behind it, cache markers left out."""
     return [strip_markers(item, 0, len(item), adapter.grammar) for item in adapter.result_items(results)]
+
+
+def part_of(adapter: Adapter, result: bytes) -> bytes:
+    """A result as it stands inside its item, cache markers left out."""
+    (item,) = items_of(adapter, [result])
+    body = adapter.empty_body[:-2] + item + b"]}"
+    part = scan(body, adapter.grammar).part(0)
+    return body[part.start : part.end]
 
 
 def _identity(adapter: Adapter, result: bytes) -> bytes:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from fastpath import Role
+from fastpath import Edit, Role, splice
 from sidecar.core.branch import BranchIndex
 from sidecar.core.closing import Closing, OpenTurn, closing_of, open_turns
 from sidecar.core.compaction import AttemptState, RequestRecord
@@ -33,7 +33,7 @@ from sidecar.engine.messages import (
 )
 from sidecar.engine.reading import Reading
 from sidecar.engine.rebuild import known_body, stored_body
-from sidecar.engine.receipts import items_of
+from sidecar.engine.receipts import items_of, part_of
 from sidecar.engine.record_call import known_request, plan_on, untold_with
 from sidecar.engine.record_messages import (
     OpenCallView,
@@ -52,6 +52,9 @@ if TYPE_CHECKING:
     from sidecar.engine.engine import Engine
 
 __all__ = ["RecoverCall"]
+
+Late = dict[int, bytes]
+"""By the index of a result part that only closes its call: the result that came since."""
 
 Closed = dict[tuple[int, int], bytes]
 """By (number of the item that holds the call, call_index): the result that was written for it."""
@@ -98,7 +101,7 @@ class RecoverCall:
             stored_body(self.engine, session)  # refuses, before anything is written
         adapter = adapter_of(session.head.format)
         fit = self._read(adapter)
-        turns = open_turns(fit.intake.units, fit.closing)
+        turns = open_turns(fit.intake.units, fit.not_final)
         if given.close_interrupted:
             closed = self._close(adapter, fit, turns)
             keys = list(closed)
@@ -123,16 +126,27 @@ class RecoverCall:
     def _with_recorded(self, adapter: Adapter, fit: FitCall, turns: Sequence[OpenTurn]) -> FitCall:
         """The same body with the results of turns of which each call's is known; nothing is written."""
         placed: list[_Placed] = []
+        late = self._late(adapter, fit)
         for turn in turns:
             found = self._settle_turn(adapter, fit, turn)
             if not found.waits and found.told:
                 placed += found.items
-        if not placed:
+        if not placed and not late:
             return fit
+        touched = len(placed) + len({fit.intake.parts[index].item for index in late})
         self.notes.append(
-            Note("RESULTS_FROM_RECEIPTS", f"{len(placed)} items hold results that came with receipts: adopt the body with them")
+            Note("RESULTS_FROM_RECEIPTS", f"{touched} items hold results that came with receipts: adopt the body with them")
         )
-        return plan_on(self.engine, self.session, adapter, _with(fit, placed), RecordInput(self.session.key, ""))
+        return plan_on(self.engine, self.session, adapter, _with(fit, placed, late), RecordInput(self.session.key, ""))
+
+    def _late(self, adapter: Adapter, fit: FitCall) -> Late:
+        """Results that came with receipts after their calls were closed, by the part that closed each."""
+        found: Late = {}
+        for key in self.session.closed:
+            receipt, call = self.session.receipts[key], fit.refs.call_at(*key)
+            if call is not None and receipt.result and not receipt.closing:
+                found.update((index, part_of(adapter, receipt.result)) for index in call.results if index in fit.closing)
+        return found
 
     # Closing ----------------------------------------------------------------------------------------------------------
 
@@ -161,12 +175,12 @@ class RecoverCall:
             receipts += written
             placed += found.items
             closed.update(found.results)
-        self._write(adapter, fit, digest, closed, receipts, placed)
+        self._write(adapter, fit, digest, closed, receipts, placed, self._late(adapter, fit))
         return closed
 
     def _note_waiting(self, fit: FitCall) -> None:
         """Say which turns are not closed."""
-        waiting = [turn for turn in open_turns(fit.intake.units, fit.closing) if any(not call.results for call in turn.open)]
+        waiting = [turn for turn in open_turns(fit.intake.units, fit.not_final) if any(not call.results for call in turn.open)]
         if waiting:
             self.notes.append(
                 Note("CALLS_WAITING", f"{len(waiting)} turns have calls that wait for a person or a long job: they stay open")
@@ -235,13 +249,14 @@ class RecoverCall:
         closed: Closed,
         receipts: list[ReceiptRecord],
         placed: Sequence[_Placed],
+        late: Late,
     ) -> None:
         session, given, head = self.session, self.given, self.session.head
         again = fit
-        if placed:
-            again = plan_on(self.engine, session, adapter, _with(fit, placed), RecordInput(session.key, ""))
+        if placed or late:
+            again = plan_on(self.engine, session, adapter, _with(fit, placed, late), RecordInput(session.key, ""))
         change = change_of(again, NO_CUTS, again.intake.scan)
-        revision = head.revision + (1 if placed or receipts else 0)
+        revision = head.revision + (1 if placed or late or receipts else 0)
         change.scan = None
         closing = {each.item for each in placed if each.closes}
         change.items = [
@@ -377,17 +392,12 @@ def _last_result(fit: FitCall, at: int) -> int:
     return at
 
 
-def _with(fit: FitCall, placed: Sequence[_Placed]) -> bytes:
-    """A body with items added, each behind the one that it belongs to."""
-    body, items = fit.intake.body, fit.intake.items
-    pieces: list[bytes] = []
-    at = 0
-    for each in sorted(placed, key=lambda each: each.behind):
-        end = items[each.behind].end
-        pieces += [body[at:end], b"," + each.item]
-        at = end
-    pieces.append(body[at:])
-    return b"".join(pieces)
+def _with(fit: FitCall, placed: Sequence[_Placed], late: Late) -> bytes:
+    """A body with items added, each behind its turn, and with results in the place of what closed their calls."""
+    items, parts = fit.intake.items, fit.intake.parts
+    edits = [Edit(items[each.behind].end, items[each.behind].end, b"," + each.item) for each in placed]
+    edits += [Edit(parts[index].start, parts[index].end, result) for index, result in late.items()]
+    return splice(fit.intake.body, sorted(edits, key=lambda edit: edit[0]))
 
 
 def anchors_view(anchors: Anchors, index: BranchIndex) -> AnchorsGiven:

@@ -417,6 +417,55 @@ def test_close_interrupted_without_a_request_id_is_refused(run: Run) -> None:
 # What ends it
 
 
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize("state", [SETTLED, FAILED, UNKNOWN])
+def test_a_result_that_comes_with_a_receipt_after_the_close_takes_its_place(run: Run, state: EffectState, again: bool) -> None:
+    items = [run.user(), run.calls("a", "b")]
+    run.fit(items)
+    run.close()
+    run.record(receipts=(run.receipt("a", state, result=run.result("a", "real")),))
+    run.desk.reopen()
+    known = run.close() if again else run.recover()
+    closing = _texts(known.body)["b"]
+    assert _texts(known.body) == {"a": ["real"], "b": closing}
+    assert rules_broken(run, known.body) == []
+    assert ("RESULTS_FROM_RECEIPTS" in _notes(known)) is not again
+    assert known.item_count == len(_history(known.body))
+    if again:
+        assert run.recover().body == known.body
+        assert run.close().revision == known.revision
+    adopted = run.fit(known.body)
+    assert (adopted.match.new_item_count, adopted.match.diverged_at) == (0 if again else 1, None)
+    assert run.recover().body == known.body
+    assert opened(run.recover().open_calls) == ["b"]
+
+
+@pytest.mark.parametrize("told_first", [True, False])
+@pytest.mark.parametrize("state", [SETTLED, FAILED, NOT_STARTED, PENDING, UNKNOWN])
+def test_a_closed_call_is_open_only_while_its_outcome_is_unknown(run: Run, state: EffectState, told_first: bool) -> None:
+    items = [run.user(), run.calls("a")]
+    run.fit(items)
+    if told_first:
+        run.record(receipts=(run.receipt("a", state, idempotency_key="k"),))
+    body = run.close().body
+    if not told_first:
+        run.record(receipts=(run.receipt("a", state, idempotency_key="k"),))
+    ended = state in (SETTLED, FAILED) or (told_first and state is NOT_STARTED)
+    for _ in range(2):
+        known = run.recover()
+        assert opened(known.open_calls) == ([] if ended else ["a"])
+        (receipt,) = known.receipts
+        assert receipt.idempotency_key == "k"
+        run.desk.reopen()
+    more = [*_history(body), run.calls("z"), *run.results(run.result("z", LONG))]
+    made = _compact(run, run.body([*more, run.calls("y"), *run.results(run.result("y"))]))
+    assert made.checkpoint is not None
+    assert any(start <= 1 < end for start, end in made.checkpoint.items) is ended  # the turn retires, or stays
+    real = [*items, *run.results(run.result("a", "real " + LONG))]
+    run.fit(real)
+    assert _history(run.recover().body) == real  # a real result takes its place all the same
+
+
 @pytest.mark.parametrize("reopen", [False, True])
 def test_a_real_result_replaces_a_closing_one_once(run: Run, reopen: bool) -> None:
     items = [run.user(), run.calls("a")]

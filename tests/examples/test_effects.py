@@ -75,7 +75,7 @@ def _honest(messages: list[Any], log: Path) -> None:
     assert sorted(place for _, place in entries) == sorted(effects.PLACES)
     text = json.dumps(messages)
     for place, call in effects.asked(messages):
-        said = f'"{call}", "content": "deployed' in text
+        said = effects.is_deployed(text, call)
         assert said == any(key.endswith(f":{call}") and at == place for key, at in entries)
     assert messages[-1]["role"] == "assistant"
 
@@ -121,9 +121,50 @@ def test_effects_runs_as_its_header_says_after_a_kill_too(app: App, tmp_path: Pa
     died = subprocess.run([sys.executable, "-c", killer], capture_output=True, timeout=60, check=False, cwd=ROOT)
     assert died.returncode == -signal.SIGKILL, died.stderr
     command = [sys.executable, str(ROOT / "examples" / "effects.py"), app.address, dialect, str(log)]
+    told = []
+    for _ in range(2):  # again, and nothing is added
+        done = subprocess.run(command, capture_output=True, timeout=60, check=False, env={**os.environ, "PYTHONPATH": str(ROOT)})
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.endswith(b"; 3 deployments\n")
+        told.append(done.stdout)
+    assert told[0] == told[1]
+
+
+@pytest.mark.parametrize("arguments", [[], ["unix:/x"], ["unix:/x", "gpt", "log"]])
+def test_effects_without_its_arguments_tells_how(arguments: list[str]) -> None:
+    command = [sys.executable, str(ROOT / "examples" / "effects.py"), *arguments]
     done = subprocess.run(command, capture_output=True, timeout=60, check=False, env={**os.environ, "PYTHONPATH": str(ROOT)})
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.endswith(b"; 3 deployments\n")
+    assert done.stderr.startswith(b"usage: effects.py")
+    assert done.returncode == 1
+
+
+@pytest.mark.parametrize("says", [False, True])
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_run_agent_after_a_close_by_hand_repeats_nothing(
+    app: App, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, dialect: str, says: bool
+) -> None:
+    fate = _Fate(monkeypatch)
+    for at in range(1, 1000):
+        log, session_id = tmp_path / f"{at}.log", f"hand-{at}"
+        fate.step, fate.at = 0, at
+        try:
+            effects.run_agent(app.address, dialect, session_id, log)
+            break
+        except _Killed:
+            fate.at = -1
+        with trimtab.connect(app.address, format=dialect, read_back="none") as t:
+            try:
+                known = t.recover(session_id)
+            except trimtab.SessionNotFoundError:
+                continue
+            for each in known.open_calls if says else ():
+                key = each.receipt.idempotency_key
+                if key and not each.receipt.result:
+                    state = "settled" if effects.happened(log, key) else "failed"
+                    t.record(session_id, f"hand-{key}", receipts=[trimtab.receipt(each.call, state, idempotency_key=key)])
+            t.recover(session_id, close_interrupted=True, request_id="hand")
+        _honest(effects.run_agent(app.address, dialect, session_id, log), log)
+    assert at > 30
 
 
 def test_readme_shows_the_loop_as_it_is() -> None:
