@@ -158,8 +158,8 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "4",
         "sidecar/engine/fit_call.py",
-        "        self.not_final = self._closing({key: closed[key] for key in closed if self.receipts[key].state not in _ENDED})\n",
-        "        self.not_final: set[int] = set()\n",
+        "        self.not_final = self._closing({key: closed[key] for",
+        "        self.not_final = self._closing({key: closed[key] for key in () for",
         (
             "tests/engine/test_recover.py::test_real_results_of_some_calls_and_closing_ones_of_others_stay_told_apart"
             "[anthropic-messages]",
