@@ -153,6 +153,8 @@ class Env:
                 txn.put(KEY_FORMAT, MAGIC + _U32.pack(FORMAT_VERSION))
             self.unclean_end = txn.get(KEY_CLEAN) == b"\x00"
             txn.put(KEY_CLEAN, b"\x00")
+            failpoints.hit("before_greet")
+        failpoints.hit("after_greet")
 
     @contextmanager
     def read(self, doing: str) -> Iterator[lmdb.Transaction[memoryview]]:
@@ -285,6 +287,7 @@ class Env:
                 failpoints.hit("close")
                 with self._lmdb.begin(write=True) as txn:
                     txn.put(KEY_CLEAN, b"\x01")
+                failpoints.hit("after_close")
         finally:
             self._lmdb.close()
             self.reserve.close()

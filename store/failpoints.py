@@ -3,8 +3,8 @@
     TRIMTAB_FAILPOINTS="before_commit=kill@3,after_commit=error:ENOSPC"
 
 kills the process at the third pass of the first place, and raises OSError at every pass of the second. `@n` means the n-th pass
-only. Places: before_commit, after_commit (durable, but no one was told yet), before_purge, close, backup_write (each piece of a
-copy), backup_rename (the copy is proven, and has no name yet).
+only. All that is durable is made so by one transaction of one thread, so a place on each side of each kind of transaction is one
+on each side of every durable step: items, results that leave, records, checkpoints, attempts, receipts, removals.
 """
 
 from __future__ import annotations
@@ -13,11 +13,21 @@ import errno
 import os
 import signal
 
-__all__ = ["SERVING_PLACES", "VARIABLE", "configure", "hit"]
+__all__ = ["BACKUP_PLACES", "END_PLACES", "PURGE_PLACES", "SERVING_PLACES", "START_PLACES", "VARIABLE", "configure", "hit"]
 
 VARIABLE = "TRIMTAB_FAILPOINTS"
+START_PLACES = ("before_greet", "after_greet")
+"""Around the transaction that marks a store as ours, and as in use."""
 SERVING_PLACES = ("before_commit", "after_commit")
-"""Places that a serving process passes with each write."""
+"""Around each write, with what is durable, but no one was told of, between the second and the answer."""
+PURGE_PLACES = ("before_purge", "within_purge", "after_purge")
+"""Around and in each step that removes what is left of a session that is out of sight."""
+END_PLACES = ("close", "after_close")
+"""Around the transaction that marks a clean end."""
+BACKUP_PLACES = ("backup_write", "backup_rename")
+"""At each piece of a copy; where the copy is proven and has no name yet."""
+
+_PLACES = frozenset((*START_PLACES, *SERVING_PLACES, *PURGE_PLACES, *END_PLACES, *BACKUP_PLACES))
 
 _points: dict[str, tuple[str, int, int]] = {}  # place: action, errno, which pass (0: every)
 _passes: dict[str, int] = {}
@@ -33,6 +43,8 @@ def configure(text: str) -> None:
         action, _, name = action.partition(":")
         if action not in ("kill", "error"):
             raise ValueError(f"{VARIABLE}: unknown action {action!r}")
+        if place not in _PLACES:
+            raise ValueError(f"{VARIABLE}: no place is called {place!r}")
         _points[place] = (action, int(getattr(errno, name or "EIO")), int(which or 0))
 
 

@@ -35,7 +35,7 @@ GROUP_COUNT = 64
 GROUP_BYTES = 8 << 20
 IDLE_SECONDS = 30.0  # between looks at reader slots of dead processes, and tries of what fails
 RETRY_SECONDS = 0.05
-PURGE_KEYS = 2_000
+PURGE_KEYS = 500
 ROOM_BYTES = 1 << 20
 WRITE = "write to the store"
 REMOVE = "remove a session"
@@ -295,6 +295,8 @@ class Writer:
         failpoints.hit("before_purge")
         with self._env.write() as txn:
             done = purge_some(txn, handle, max(1, self._purge_keys))
+            failpoints.hit("within_purge")
+        failpoints.hit("after_purge")
         self._purge_keys = min(PURGE_KEYS, self._purge_keys * 2 + 1)
         if done:
             self._doomed.remove(handle)

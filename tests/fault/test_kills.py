@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.fault.kills.run import run
+from tests.fault.kills.run import ARMED, run
 
 KILLS = 30
 
@@ -13,6 +13,6 @@ KILLS = 30
 def test_thirty_kills_under_load_lose_nothing_acknowledged() -> None:
     outcome = run(KILLS, seed=7, tell=print)
     assert outcome.faults == []
-    assert outcome.kills == KILLS
-    assert outcome.by_place["random"] and outcome.by_place["before_commit"] and outcome.by_place["after_commit"]
+    assert outcome.kills >= KILLS
+    assert {place for place in ("random", *ARMED) if not outcome.by_place[place]} == set()
     assert outcome.checkpoints and outcome.receipts and outcome.artifacts and outcome.model_requests

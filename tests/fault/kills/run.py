@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import random
+import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NamedTuple
+
+import grpc
 
 from store import failpoints
 from tests.fault.kills.agent import Killable, KillAgent
 from tests.fault.kills.truth import differences
+from tests.helpers.bodies import history
 from tests.helpers.client import Sidecar
 from tests.helpers.model_server import ModelServer
 from tests.helpers.server import Server
 
-__all__ = ["Outcome", "run"]
+__all__ = ["ARMED", "Outcome", "run"]
 
 AGENTS = 8
 MODEL_AGENTS = 2
+ARMED = (*failpoints.START_PLACES, *failpoints.SERVING_PLACES, *failpoints.PURGE_PLACES, *failpoints.END_PLACES)
+"""Places that are armed in turn, every other life."""
+DOOMED_CALLS, DOOMED_BYTES = 600, 5_000  # of a session that more than one step removes: its results left the body
 NOTES = "## Accomplished\n- read files\n## In progress\n- none\n## Next steps\n- go on\n## Facts to keep\n- none\n"
 
 
@@ -58,6 +66,7 @@ def run(kills: int, seed: int, tell: Callable[[str], None]) -> Outcome:
     faults: list[str] = []
     places: Counter[str] = Counter()
     killable = Killable()
+    doomed: dict[str, bool] = {}  # sessions that were to be removed, and whether that was answered
     with ModelServer(text=NOTES) as model, Server() as twin:
         assert twin.channel is not None
         options = ("--summarizer-client", "openai", "--summarizer-model", "m", "--summarizer-base-url", model.base_url("openai"))
@@ -72,6 +81,7 @@ def run(kills: int, seed: int, tell: Callable[[str], None]) -> Outcome:
             for agent in agents:
                 agent.start()
             for number in range(kills):
+                _doom(killable, server, number, doomed)
                 _kill(killable, server, rand, number, places, model)
                 faults += [agent.failure for agent in agents if agent.failure]
                 if faults:
@@ -85,14 +95,17 @@ def run(kills: int, seed: int, tell: Callable[[str], None]) -> Outcome:
                 for agent in agents:
                     if agent.ops:
                         faults += differences(sidecar, agent.session_id, agent.truth, read=deep)
+                faults += _still_there(sidecar, doomed)
                 if faults:
                     break
                 _open(killable, server)
                 if number % 20 == 19:
                     tell(f"{number + 1} of {kills} kills, {sum(agent.ops for agent in agents)} steps")
+            _close(killable)
+            server.stop()
+            faults += [f"check: {line}" for line in _check(server) if line.startswith(("error", "warning"))]
         finally:
-            killable.over = True
-            killable.up.set()
+            _close(killable)
             server.remove()
         asked = Counter(_focus(request.user) for request in model.requests)
         faults += [f"the model was asked {count} times under {name}" for name, count in asked.items() if count > 1]
@@ -123,9 +136,12 @@ def _kill(killable: Killable, server: Server, rand: random.Random, number: int, 
     process = server.process
     assert process is not None
     armed = server.env.get(failpoints.VARIABLE, "")
+    if armed.startswith(failpoints.END_PLACES):
+        time.sleep(rand.uniform(0.02, 0.6))
+        process.terminate()
     asked = len(model.requests)
     long = not armed and number and number % 6 == 0
-    deadline = time.monotonic() + (5.0 if armed or long else rand.uniform(0.02, 0.6))
+    deadline = time.monotonic() + (15.0 if armed or long else rand.uniform(0.02, 0.6))
     while time.monotonic() < deadline and process.poll() is None and not (long and len(model.requests) > asked):
         time.sleep(0.002)
     struck = process.poll() is not None
@@ -138,12 +154,55 @@ def _kill(killable: Killable, server: Server, rand: random.Random, number: int, 
 
 
 def _restart(server: Server, rand: random.Random, number: int, places: Counter[str]) -> None:
-    """Start again, with a failpoint armed every other time, each in turn."""
-    names = failpoints.SERVING_PLACES
+    """Start again, with a failpoint armed every other time, each in turn. One that lies in the start strikes at once."""
     server.env.pop(failpoints.VARIABLE, None)
     if number % 2 == 0:
-        server.env[failpoints.VARIABLE] = f"{names[number // 2 % len(names)]}=kill@{rand.choice((1, 2, 3, 5, 9, 20))}"
+        place = ARMED[number // 2 % len(ARMED)]
+        passes = rand.choice((1, 2, 3, 5, 9, 20)) if place in failpoints.SERVING_PLACES else 1
+        server.env[failpoints.VARIABLE] = f"{place}=kill@{passes}"
+        if place in failpoints.START_PLACES:
+            try:
+                server.start()
+            except RuntimeError:
+                places[place] += 1
+            server.kill()
+            server.env.pop(failpoints.VARIABLE)
     server.start()
+
+
+def _close(killable: Killable) -> None:
+    """Nobody asks any more, for good."""
+    killable.over = True
+    killable.sidecar = None
+    killable.up.set()
+
+
+def _doom(killable: Killable, server: Server, number: int, doomed: dict[str, bool]) -> None:
+    """Where a removal is to be struck: make a session that takes more than one step to remove, and remove it."""
+    if not server.env.get(failpoints.VARIABLE, "").startswith(failpoints.PURGE_PLACES):
+        return
+    session_id = f"doomed-{number}"
+    body = history("openai-chat").user("go").steps(DOOMED_CALLS, DOOMED_BYTES).body()
+    sidecar = killable.sidecar
+    assert sidecar is not None
+    sidecar.fit(session_id, body, format="openai-chat")
+    doomed[session_id] = False
+    with suppress(grpc.RpcError):
+        doomed[session_id] = sidecar.delete(session_id)
+
+
+def _still_there(sidecar: Sidecar, doomed: dict[str, bool]) -> list[str]:
+    """Sessions that came back. A removal that was cut off is repeated: the session is whole, or out of sight."""
+    there = {session_id for session_id in doomed if sidecar.delete(session_id)}
+    found = [f"{session_id} was removed, and is there" for session_id, told in doomed.items() if told and session_id in there]
+    doomed.clear()
+    return found
+
+
+def _check(server: Server) -> list[str]:
+    """What `trimtab check` says of the store, once what was being removed is gone."""
+    command = [*server.program, "check", "--data-dir", str(server.data_dir)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False).stdout.splitlines()
 
 
 def _focus(user: str) -> str:
