@@ -24,6 +24,7 @@ __all__ = [
     "Candidate",
     "argument_candidates",
     "build",
+    "content_of",
     "media_candidates",
     "reasoning_candidates",
     "result_candidates",
@@ -233,29 +234,10 @@ def build(
     """
     value = body[candidate.start : candidate.end]
     is_string = value[:1] == b'"'
-    path = raw_path(raw, candidate.path, removed, is_string=is_string)
-    if path is None:
+    found = content_of(adapter, body, candidate, raw=raw, number=number, removed=removed, create_ms=create_ms)
+    if found is None:
         return None
-    span = locate(raw, 0, path)
-    if span is None:
-        return None
-    encoding = Encoding.JSON_STRING if is_string else Encoding.JSON
-    if is_string:
-        span = (span[0] + 1, span[1] - 1)
-    if candidate.payload is not None:
-        payload = adapter.media(raw, span)
-        if payload is None:
-            return None
-        span, encoding = (payload.start, payload.end), Encoding.BASE64_STRING
-    artifact, content = build_artifact(
-        raw,
-        number=number,
-        start=span[0],
-        end=span[1],
-        encoding=encoding,
-        media_type=candidate.media_type,
-        create_ms=create_ms,
-    )
+    path, artifact, content = found
     style = style_of(body[candidate.start : candidate.end]) if not is_string else style_of(raw)
     if candidate.kind is ReductionKind.REASONING:
         replacement = b"" if adapter.reasoning == "remove_before_last_user" else b'""'
@@ -280,6 +262,45 @@ def build(
     if saved <= 0:
         return None
     return Built(candidate, path, replacement, artifact, content, saved)
+
+
+def content_of(
+    adapter: Adapter, body: bytes, candidate: Candidate, *, raw: bytes, number: int, removed: list[Path], create_ms: int
+) -> tuple[Path, ArtifactRecord, bytes] | None:
+    """What a candidate holds, as an artifact of the raw item: raw path, record, content. None when it is not there.
+
+    Args:
+        adapter: of the dialect.
+        body: as it came.
+        candidate: a value in it.
+        raw: the raw item's bytes, as journaled.
+        number: of that item.
+        removed: raw paths of elements that the item as it came lacks.
+        create_ms: now.
+    """
+    is_string = body[candidate.start] == _QUOTE
+    path = raw_path(raw, candidate.path, removed, is_string=is_string)
+    span = None if path is None else locate(raw, 0, path)
+    if path is None or span is None:
+        return None
+    encoding = Encoding.JSON_STRING if is_string else Encoding.JSON
+    if is_string:
+        span = (span[0] + 1, span[1] - 1)
+    if candidate.payload is not None:
+        payload = adapter.media(raw, span)
+        if payload is None:
+            return None
+        span, encoding = (payload.start, payload.end), Encoding.BASE64_STRING
+    artifact, content = build_artifact(
+        raw,
+        number=number,
+        start=span[0],
+        end=span[1],
+        encoding=encoding,
+        media_type=candidate.media_type,
+        create_ms=create_ms,
+    )
+    return path, artifact, content
 
 
 def text_of(body: bytes, start: int, end: int) -> str:

@@ -10,7 +10,7 @@ records: a text is taken for a stub only where an artifact left that very place 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from fastpath import Item, Kind, Part, PartFlag, Role, ValueType, decode_string, locate, path_at
@@ -56,10 +56,11 @@ class CallFact(NamedTuple):
     result_bytes: int  # of all its results, as content
     result_text: str  # beginning of the result's text, at most RESULT_TEXT_BYTES of it, cut on a character; "" for none
     result_tail: str  # what is left of it behind that, at most the same size of its end
-    artifact_ids: tuple[str, ...]  # under which its results can be read back; empty: they never left the body
+    artifact_ids: tuple[str, ...]  # under which its results can be read back; empty: none is large enough
     state: EffectState  # of the newest receipt; UNSPECIFIED: there is none
     detail: str  # of that receipt
     argument_ids: tuple[str, ...] = ()  # artifacts of its arguments
+    in_view: bool = False  # it stands in the body whole: of what can be read back of it nothing has left before
 
 
 class TextFact(NamedTuple):
@@ -101,6 +102,7 @@ def collect_facts(
     artifact_ids_of: Callable[[int], Sequence[tuple[Path, str]]],
     anchors: Anchors,
     requests: Sequence[RequestFact],
+    in_view: Collection[str] = (),
 ) -> RangeFacts:
     """Facts of a range. O(bytes of the covered units, and of the calls behind them).
 
@@ -115,8 +117,9 @@ def collect_facts(
         artifact_ids_of: by number of a raw item: path in it and id of each artifact that left it.
         anchors: in force.
         requests: states of the requests of the whole body.
+        in_view: artifacts of values that stand in the body whole.
     """
-    reader = _Reader(body, items, parts, numbers, receipts, artifact_ids_of)
+    reader = _Reader(body, items, parts, numbers, receipts, artifact_ids_of, in_view)
     covered = {unit.first for unit in chosen}
     first = chosen[0].first if chosen else len(items)
     return RangeFacts(
@@ -165,7 +168,9 @@ class _Reader:
         numbers: Sequence[int],
         receipts: Mapping[tuple[int, int], ReceiptRecord],
         artifact_ids_of: Callable[[int], Sequence[tuple[Path, str]]],
+        in_view: Collection[str],
     ) -> None:
+        self._in_view = in_view
         self._body, self._items, self._parts = body, items, parts
         self._numbers, self._receipts, self._artifact_ids_of = numbers, receipts, artifact_ids_of
 
@@ -208,6 +213,7 @@ class _Reader:
             EffectState.UNSPECIFIED if receipt is None else receipt.state,
             "" if receipt is None else receipt.detail,
             argument_ids,
+            bool(artifact_ids or argument_ids) and all(id in self._in_view for id in (*artifact_ids, *argument_ids)),
         )
 
     def _artifact_ids(self, part: Part) -> tuple[str, ...]:

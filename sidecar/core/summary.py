@@ -46,6 +46,7 @@ class SummaryLabel(NamedTuple):
     revision: int
     item_count: int  # covered items
     call_count: int  # covered calls
+    read_tool: str = ""  # by which a model lists what it covers; "": none is known to do that
 
 
 def pointer_text(checkpoint_id: str) -> str:
@@ -83,11 +84,15 @@ def render_summary(label: SummaryLabel, facts: RangeFacts, ledger: str, notes: s
 def _label_lines(label: SummaryLabel) -> list[str]:
     items = f"{label.item_count} item" + ("" if label.item_count == 1 else "s")
     calls = f"{label.call_count} call" + ("" if label.call_count == 1 else "s")
-    return [
+    lines = [
         f"{LABEL}{label.checkpoint_id}, revision {label.revision}: lossy history of {items} with {calls}]",
         "Written by trimtab in place of settled work. No authority: nothing in it instructs, registers or proves anything.",
         "Later summaries, and whatever people wrote, override it. Items are counted from 0 in the full history.",
     ]
+    if label.read_tool:
+        how = f'{label.read_tool} with artifact_id="{label.checkpoint_id}"'
+        lines.append(f"{how} lists what it covers, each with its artifact_id; with a pattern it looks through all of that.")
+    return lines
 
 
 def _section(title: str, lines: Sequence[str]) -> str:

@@ -13,15 +13,15 @@ from typing import NamedTuple
 
 import msgspec
 
-from sidecar.core.errors import InvalidFieldError, RangeInvalidError
+from sidecar.core.errors import ArtifactNotFoundError, InvalidFieldError, RangeInvalidError, SessionNotFoundError
 from sidecar.core.paging import Question, decode_page_token, encode_page_token
-from sidecar.core.types import ArtifactRecord, CallKey, SessionKey
+from sidecar.core.types import ArtifactRecord, ArtifactSource, CallKey, SessionKey
 from sidecar.engine.answer import view_of
 from sidecar.engine.content import ContentView
 from sidecar.engine.messages import ArtifactView, CallRef
 from sidecar.engine.opener import Opener
 from sidecar.engine.searcher import Hit, PatternHit, Searcher
-from sidecar.ports import Store
+from sidecar.ports import SessionImage, Store
 
 __all__ = ["MAX_PAGE_SIZE", "PAGE_SIZE", "ArtifactContent", "ArtifactReader", "page_limit"]
 
@@ -127,6 +127,28 @@ class ArtifactReader:
         if self._on_read is not None:
             self._on_read(key, record.artifact_id, len(content))
         return ArtifactContent(record, content, start, past if past < end else None)
+
+    def covered(self, key: SessionKey, checkpoint_id: str) -> tuple[SessionImage, list[ArtifactSource]]:
+        """A session as it is durable, and where artifacts of what a checkpoint covers stood. O(session).
+
+        Raises:
+            SessionNotFoundError: no such session.
+            ArtifactNotFoundError: no such checkpoint.
+        """
+        image = self._store.load(key)
+        if image is None:
+            raise SessionNotFoundError("no such session", hint="Fit makes it; check scope and session_id")
+        record = next((each for each in image.checkpoints if each.checkpoint_id == checkpoint_id), None)
+        if record is None:
+            raise ArtifactNotFoundError("this session has no such checkpoint", checkpoint_id=checkpoint_id)
+        numbers = {number for start, end in record.gone for number in range(start, end)}
+        numbers.update(trim.number for trim in record.trims)
+        found: list[ArtifactSource] = []
+        after = -1
+        while sources := self._store.list_sources(key, after, MAX_PAGE_SIZE):
+            found += [source for _, source in sources if source.number in numbers]
+            after = sources[-1][0]
+        return image, found
 
     def verify(self, key: SessionKey, artifact_id: str) -> None:
         """Read an artifact from the store and prove its whole digest, proven before or not. Errors as `read`."""

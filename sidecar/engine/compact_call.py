@@ -6,6 +6,7 @@ asked outside of the session's lock: `run` then returns what to ask, and `Finish
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -30,7 +31,7 @@ from sidecar.core.errors import (
 )
 from sidecar.core.fit import FitPlan
 from sidecar.core.select import Selection
-from sidecar.core.types import ReadBack
+from sidecar.core.types import ArtifactRecord, ArtifactSource, ReadBack
 from sidecar.engine.answer import pressure
 from sidecar.engine.commit import Change, commit, unchanged
 from sidecar.engine.compact_messages import BudgetGiven, CompactInput, CompactOutcome, CompactResult
@@ -38,6 +39,7 @@ from sidecar.engine.compact_views import ended
 from sidecar.engine.compaction import Built, Compaction, Kept, Origin
 from sidecar.engine.fit_call import FitCall
 from sidecar.engine.fit_change import change_of
+from sidecar.engine.left_behind import LeftBehind
 from sidecar.engine.messages import FitInput, Note, Pressure, TokenBasis
 from sidecar.engine.reading import Reading
 from sidecar.engine.rebuild import stored_body
@@ -390,6 +392,7 @@ def commit_checkpoint(
     live = 1 + sum(1 for each in session.live if each.checkpoint_id not in superseded)
     change.head = msgspec.structs.replace(change.head, revision=built.record.revision, checkpoint_count=live)
     change.checkpoints, change.attempts = [built.record], [attempt]
+    change.artifacts, change.sources = _new_artifacts(engine, session, built.left)
     change.must_keep = change.must_wait = True
     write(engine, session, change)
     result = ended(session, attempt, notes=tuple(notes))
@@ -397,6 +400,22 @@ def commit_checkpoint(
     result = msgspec.structs.replace(result, before=size_of(work.before), after=size_of(built.finished), body=body)
     engine.tell_after_compact(session, result)
     return result
+
+
+def _new_artifacts(
+    engine: Engine, session: Session, left: Sequence[LeftBehind]
+) -> tuple[list[ArtifactRecord], list[ArtifactSource]]:
+    """Records of contents that are new to the session, and where each stood. Raises CorruptedError: two contents, one id."""
+    artifacts: list[ArtifactRecord] = []
+    known: set[str] = set()
+    for each in left:
+        artifact = each.artifact
+        if artifact.artifact_id in known or artifact.artifact_id in session.artifact_ids:
+            engine.check_same(session.key, artifact, artifacts)
+        else:
+            known.add(artifact.artifact_id)
+            artifacts.append(artifact)
+    return artifacts, [each.source for each in left if each.source is not None]
 
 
 def dispatch(engine: Engine, session: Session, attempt_id: str) -> CompactResult | None:

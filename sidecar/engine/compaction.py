@@ -23,11 +23,13 @@ from sidecar.core.foreign import fenced
 from sidecar.core.layout import Layout, layouts
 from sidecar.core.limits import MOST
 from sidecar.core.projection import project
+from sidecar.core.readback import READ_BACK_TOOL_NAME
 from sidecar.core.requests import request_states
 from sidecar.core.select import Selection, SelectView, select
 from sidecar.core.summary import SummaryLabel, render_summary
-from sidecar.core.types import ReadBack
+from sidecar.core.types import Path, ReadBack
 from sidecar.core.units import Unit
+from sidecar.engine.left_behind import LeftBehind, left_behind
 from sidecar.engine.reading import Reading
 from sidecar.engine.shape import hold, with_tool
 from sidecar.summarize.ledger import write_ledger
@@ -67,6 +69,7 @@ class Built(NamedTuple):
 
     record: CheckpointRecord
     finished: Reading
+    left: Sequence[LeftBehind] = ()  # artifacts to be made with it
 
 
 class Compaction:
@@ -80,6 +83,7 @@ class Compaction:
         self._applied: list[Applicable] = [] if folded is None else folded.applied
         self.superseded: list[Applicable] = []
         self._ledger_bytes = 0  # of the ledger written last
+        self._left: tuple[tuple[int, ...], list[LeftBehind]] | None = None
 
     # What leaves ------------------------------------------------------------------------------------------------------
 
@@ -163,7 +167,7 @@ class Compaction:
         for cut in plan.cuts:
             saved[cut.candidate.item] = saved.get(cut.candidate.item, 0) + cut.saved_bytes
         facts = RangeFacts((), (), self._requests(), fit.anchors)
-        around = len(render_summary(SummaryLabel("c0", 0, 0, 0), facts, "", "").encode())
+        around = len(render_summary(SummaryLabel("c0", 0, 0, 0, self._lister()), facts, "", "").encode())
         return SelectView(
             adapter=fit.adapter,
             body=intake.body,
@@ -229,8 +233,13 @@ class Compaction:
         """What a summary of these units is made from."""
         fit, intake = self.fit, self.fit.intake
 
-        def artifacts(number: int) -> list[tuple[tuple[bytes | int, ...], str]]:
-            return [(record.path, record.artifact_id) for record in fit.session.records.get(number, ()) if record.artifact_id]
+        left: dict[int, list[tuple[Path, str]]] = {}
+        for each in self.left(units):
+            left.setdefault(each.number, []).append((each.path, each.artifact.artifact_id))
+
+        def artifacts(number: int) -> list[tuple[Path, str]]:
+            out = [(record.path, record.artifact_id) for record in fit.session.records.get(number, ()) if record.artifact_id]
+            return out + left.get(number, [])
 
         return collect_facts(
             intake.body,
@@ -243,7 +252,21 @@ class Compaction:
             artifacts,
             fit.anchors,
             self._requests(),
+            {each.artifact.artifact_id for each in self.left(units)},
         )
+
+    def left(self, units: Sequence[Unit]) -> list[LeftBehind]:
+        """What these units hold that could not be read back once they are covered. Nothing where nobody could follow."""
+        key = tuple(unit.first for unit in units)
+        if self._left is None or self._left[0] != key:
+            self._left = (key, [] if self.fit.read_back is ReadBack.NONE else left_behind(self.fit, units))
+        return self._left[1]
+
+    def _lister(self) -> str:
+        """Name of our tool, where the model has it: an agent's own does not know checkpoints."""
+        fit = self.fit
+        ours = fit.read_back in (ReadBack.TOOL, ReadBack.INJECT) and fit.read_tool == READ_BACK_TOOL_NAME
+        return READ_BACK_TOOL_NAME if ours else ""
 
     # The finished body ------------------------------------------------------------------------------------------------
 
@@ -288,7 +311,7 @@ class Compaction:
         covered = len(selection.gone) + len(selection.trims)
         ledger = write_ledger(facts, room, read_tool="" if fit.read_back is ReadBack.NONE else fit.read_tool)
         self._ledger_bytes = len(ledger.encode())
-        summary = render_summary(SummaryLabel(checkpoint_id, revision, covered, calls), facts, ledger, notes)
+        summary = render_summary(SummaryLabel(checkpoint_id, revision, covered, calls, self._lister()), facts, ledger, notes)
         best: Built | None = None
         for layout in self._layouts(selection):
             record = self._record(selection, origin, layout, checkpoint_id, revision, summary, facts)
@@ -312,7 +335,7 @@ class Compaction:
             return Kept(
                 KeptReason.DOES_NOT_FIT, f"{before} bytes would become {fitted}; the limit is {limits.soft_bytes}", best.finished
             )
-        return Built(record, best.finished)
+        return Built(record, best.finished, self.left(selection.units))
 
     def _sized(self, record: CheckpointRecord, before: int, after: int) -> CheckpointRecord:
         return msgspec.structs.replace(record, before_bytes=before, after_bytes=after)

@@ -88,7 +88,7 @@ class Cutter:
         number = intake.numbers[candidate.item]
         records = session.records.get(number, [])
         removed = removals(records, intake.alignment.items[candidate.item].record_count)
-        raw = self._raw(candidate.item, number)
+        raw = self.raw(candidate.item, number)
         call = candidate.call
         asked = "" if call is None else text_of(fit.intake.body, call.part.payload_start, call.part.payload_end)
         tool = "" if call is None else self.tool_name(call)
@@ -111,7 +111,7 @@ class Cutter:
             create_ms=fit.now_ms,
         )
 
-    def _raw(self, at: int, number: int) -> bytes:
+    def raw(self, at: int, number: int) -> bytes:
         """Raw bytes of an item: the body's own where it came as it was journaled, else from the store."""
         fit = self._call
         raws = fit.intake.raws

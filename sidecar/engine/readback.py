@@ -16,6 +16,7 @@ from sidecar.core.errors import ArtifactNotFoundError, PatternInvalidError
 from sidecar.core.readback import ANSWER_BYTES, READ_BACK_TOOL_NAME, fit_base64, fit_text, show
 from sidecar.core.types import ArtifactRecord, SessionKey
 from sidecar.engine.artifacts import ArtifactReader
+from sidecar.engine.covered import find_checkpoint_id, list_covered, search_covered
 from sidecar.formats.base import Adapter
 
 __all__ = ["resolve_call"]
@@ -84,7 +85,7 @@ def _read_arguments(arguments: bytes | None) -> _Asked:
         raise _WrongCallError(
             f"artifact_id is missing: give the id that stands where the content was. Call it like this: {_EXAMPLE}"
         )
-    found = find_artifact_id(artifact_id)
+    found = find_artifact_id(artifact_id) or find_checkpoint_id(artifact_id)
     if found is None:
         raise _WrongCallError(
             "artifact_id is not one id of 32 hex digits. Copy it whole from where the content was; a part of an id does not do."
@@ -117,17 +118,30 @@ def _offset(given: dict[str, object], name: str) -> int | None:
 
 
 def _answer(reader: ArtifactReader, key: SessionKey, asked: _Asked) -> str:
+    checkpoint_id = find_checkpoint_id(asked.artifact_id)
     try:
+        if checkpoint_id is not None:
+            return _covered(reader, key, checkpoint_id, asked)
         if asked.pattern:
             return _search(reader, key, asked)
         return _read(reader, key, asked)
     except ArtifactNotFoundError:
+        kind = "artifact" if checkpoint_id is None else "checkpoint"
         raise _WrongCallError(
-            f"There is no artifact {asked.artifact_id} in this conversation. Asking again with this id will not help: compare it "
+            f"There is no {kind} {asked.artifact_id} in this conversation. Asking again with this id will not help: compare it "
             "with the id that stands where the content was, or get the content anew from its source."
         ) from None
     except PatternInvalidError as error:
         raise _WrongCallError(f"{error}. Leave regex out to search for the text as it stands.") from None
+
+
+def _covered(reader: ArtifactReader, key: SessionKey, checkpoint_id: str, asked: _Asked) -> str:
+    """What a summary covers; start counts contents there."""
+    room = ANSWER_BYTES - _HEADER_BYTES
+    if not asked.pattern:
+        return list_covered(reader, key, checkpoint_id, asked.start, room)
+    literal, regex = (None, asked.pattern) if asked.regex else (asked.pattern, None)
+    return search_covered(reader, key, checkpoint_id, asked.start, room, literal=literal, regex=regex)
 
 
 def _check_range(asked: _Asked, size_bytes: int) -> None:

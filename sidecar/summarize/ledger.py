@@ -128,8 +128,8 @@ class _Writer:
         rest = [fact for fact in rest if fact.state is EffectState.UNSPECIFIED]
         errors = [fact for fact in rest if _is_error_line(fact)]
         rest = [fact for fact in rest if not _is_error_line(fact)]
-        held = [fact for fact in rest if fact.artifact_ids or fact.argument_ids]
-        plain = [fact for fact in rest if not fact.artifact_ids and not fact.argument_ids]
+        held = [fact for fact in rest if _has_left(fact)]
+        plain = [fact for fact in rest if not _has_left(fact)]
         return [
             *self._tools(),
             *self._last(last),
@@ -280,12 +280,17 @@ def _place(fact: CallFact) -> _Section:
     if fact.state in _OPEN_STATES:
         return _Section.IN_PROGRESS
     told = fact.state is not EffectState.UNSPECIFIED or fact.is_error
-    return _Section.ACCOMPLISHED if told or not (fact.artifact_ids or fact.argument_ids) else _Section.PROVENANCE
+    return _Section.ACCOMPLISHED if told or not _has_left(fact) else _Section.PROVENANCE
 
 
 def _is_error_line(fact: CallFact) -> bool:
-    """Whether a call is told among the errors: one that was reported, or reads like one and cannot be read back."""
-    return fact.is_error or (looks_failed(fact) and not fact.artifact_ids)
+    """Whether a call is told among the errors: one that was reported, or reads like one and no stub showed it."""
+    return fact.is_error or (looks_failed(fact) and (fact.in_view or not fact.artifact_ids))
+
+
+def _has_left(fact: CallFact) -> bool:
+    """Something of it stood as a stub before this summary. What leaves with the summary itself is told with its beginning."""
+    return not fact.in_view and bool(fact.artifact_ids or fact.argument_ids)
 
 
 def _call(fact: CallFact, text_bytes: int) -> str:

@@ -47,6 +47,12 @@ def test_render_summary_begins_with_the_label_and_says_that_it_has_no_authority(
         assert words in head
 
 
+def test_render_summary_names_the_tool_that_lists_what_it_covers_where_the_model_has_it() -> None:
+    assert "trimtab_read" not in rendered(NOTHING)
+    told = render_summary(TOLD._replace(read_tool="trimtab_read"), NOTHING, "", "").split("\n\n")[0]
+    assert 'trimtab_read with artifact_id="c3" lists what it covers' in told
+
+
 def test_pointer_text_is_one_line_that_names_its_checkpoint() -> None:
     assert pointer_text("c3").startswith(f"{LABEL}c3:")
     assert "\n" not in pointer_text("c3")

@@ -284,3 +284,16 @@ def test_write_ledger_of_a_read_back_counts_it_and_no_more() -> None:
     assert [line for line in ledger.splitlines() if "trimtab_read" in line] == [
         '- "trimtab_read": 1 call: 1 returned, 1 confirmed by receipt'
     ]
+
+
+def test_write_ledger_tells_what_leaves_with_the_summary_with_its_beginning_and_its_artifact() -> None:
+    """No stub ever showed it: its beginning is told, and it takes no room from what has left before."""
+    before = many(12, artifact_ids=(ID,), result_text="seen")
+    now = [some_call(100 + 2 * at, artifact_ids=(f"{at:032x}",), in_view=True, result_text="first words") for at in range(3)]
+    last = many(3)
+    told = sections(write_ledger(made_of(*before, *now, *last), 6_000))
+    assert [line for line in told["Accomplished"] if f"artifact {2:032x}" in line and '"first words"' in line]
+    assert not [line for line in told["Provenance"] if "first words" in line]
+    failed = some_call(200, artifact_ids=(ID,), in_view=True, result_text="Traceback (most recent call last):\nE: no")
+    told = sections(write_ledger(made_of(failed, *last), 6_000))
+    assert [line for line in told["Accomplished"] if "Traceback" in line and ID in line]
