@@ -15,7 +15,7 @@ from fastpath import size, splice
 from sidecar.core.checkpoints import Applicable, applicable, go_on_applying, unsound
 from sidecar.core.compaction import CheckpointRecord
 from sidecar.core.contract import Placed, check_finished
-from sidecar.core.errors import InternalError
+from sidecar.core.errors import InternalError, MalformedBodyError
 from sidecar.core.fold import Fold, LayoutError, fold
 from sidecar.core.projection import Projection, holds_for, project
 from sidecar.core.types import ReductionKind
@@ -100,9 +100,12 @@ def hold(call: FitCall, placed: Sequence[Placed], folded: Fold | None, *, proven
     if not placed:
         return intake.reading
     edits = [each.edit for each in placed]
-    spliced = splice(intake.body, edits)
-    adopted = intake.arrived is not intake.reading and intake.arrived.scan.body == spliced  # read already
-    finished = intake.arrived if adopted else read_body(spliced, call.adapter, call.session.sent)
+    try:
+        spliced = splice(intake.body, edits)
+        adopted = intake.arrived is not intake.reading and intake.arrived.scan.body == spliced  # read already
+        finished = intake.arrived if adopted else read_body(spliced, call.adapter, call.session.sent)
+    except (ValueError, MalformedBodyError) as error:  # edits that overlap, or no JSON: no fault of the body that came
+        raise InternalError("a finished body cannot be made", hint="the body was not sent; please report this") from error
     check_finished(
         intake.scan,
         finished.scan,

@@ -113,6 +113,28 @@ def test_unfold_summary_pasted_alone_is_text_and_the_true_one_stands(world: Plan
 
 
 @pytest.mark.parametrize("format_name", FORMATS)
+def test_unfold_quote_of_a_summary_of_a_left_branch_is_text(world: Plant, format_name: str) -> None:
+    """What it covers is not on this branch, and all of this branch is in the body: somebody quotes it."""
+    client = run(world, format_name)
+    summary = compacted(client)
+    client.roll_back("c1")
+    made = (
+        history(format_name).answer("anew").steps(3, 900).answer("b").user(summary).steps(3, 900).answer("c").user("on").step("x")
+    )
+    client.items = [client.items[0], *(PLAIN.item(item) for item in made.items)]
+    client.fit()
+    assert client.compact().outcome is CompactOutcome.COMMITTED
+    client.fit()
+    sent = client.sent
+    assert texts(client).count(summary) == 1
+    client.fit(sent)
+    assert client.sent == sent
+    assert diverged(client) is None
+    assert client.result is not None and client.result.match.new_item_count == 0
+    assert "SUMMARY_DISPLACED" in client.notes
+
+
+@pytest.mark.parametrize("format_name", FORMATS)
 def test_unfold_several_quotes_do_not_keep_the_true_ones_from_being_opened(world: Plant, format_name: str) -> None:
     client = run(world, format_name)
     first = compacted(client)

@@ -148,13 +148,17 @@ def test_recover_layout_that_breaks_a_rule_gives_raw_items(world: Plant, format_
 
 @pytest.mark.parametrize("format_name", FORMATS)
 def test_compact_beside_a_broken_layout_covers_what_that_covered(world: Plant, format_name: str) -> None:
-    """What stepped aside covers nothing in this body, so it keeps nothing from a new checkpoint."""
+    """What stepped aside covers nothing in this body: a new checkpoint covers its items, and takes its place."""
     client = run(world, format_name)
     write(client, [torn("c1", 2)])
     answer = client.compact(include_body=True)
     assert answer.outcome is CompactOutcome.COMMITTED
     assert not violations(client.format, answer.body)
     assert "CHECKPOINT_ASIDE" in {note.reason for note in answer.notes}
+    assert answer.checkpoint is not None
+    assert answer.checkpoint.superseded_checkpoint_ids == ("c1",)
+    assert client.fit() == answer.body
+    assert aside(client) == []
 
 
 def test_fit_trim_that_leaves_nothing_steps_aside(world: Plant) -> None:
@@ -166,10 +170,13 @@ def test_fit_trim_that_leaves_nothing_steps_aside(world: Plant) -> None:
 
 
 @pytest.mark.parametrize("format_name", FORMATS)
-def test_fit_broken_without_any_checkpoint_is_internal_and_recover_tells_all_but_the_body(world: Plant, format_name: str) -> None:
+@pytest.mark.parametrize("stub", [b'"gone"', b'"go'], ids=["in a wrong place", "no JSON"])
+def test_fit_broken_without_any_checkpoint_is_internal_and_recover_tells_all_but_the_body(
+    world: Plant, format_name: str, stub: bytes
+) -> None:
     client = run(world, format_name)
     # A stub in the place of what a person said: no reduction may write there.
-    words = Offload(ReductionKind.RESULT, 0, (b"content",), b'"gone"', "", None, 1, 1)
+    words = Offload(ReductionKind.RESULT, 0, (b"content",), stub, "", None, 1, 1)
     write(client, [covering("c1", 0)], [words])
     with pytest.raises(InternalError):
         client.fit()

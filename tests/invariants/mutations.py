@@ -413,6 +413,27 @@ MUTATIONS: tuple[Mutation, ...] = (
     ),
     Mutation(
         "5",
+        "sidecar/core/unfold.py",
+        "    if len(here) == len(hits) or opener.goes_on(edit):\n",
+        "    if len(here) == len(hits):\n",
+        ("tests/core/test_unfold.py::test_unfold_quote_of_a_summary_of_a_left_branch_is_text[openai-chat]",),
+    ),
+    Mutation(
+        "14",
+        "sidecar/engine/shape.py",
+        "        found = _try(call, _applicable(call, [one.record]))\n",
+        "        found = None\n",
+        ("tests/engine/test_step_aside.py::test_fit_one_broken_layout_of_three_steps_aside_alone[1-openai-chat]",),
+    ),
+    Mutation(
+        "6",
+        "sidecar/engine/compaction.py",
+        "            if not numbers.isdisjoint(own) and all(fit.refs.index_of(number) >= 0 for number in own):\n",
+        "            if False:\n",
+        ("tests/engine/test_step_aside.py::test_compact_beside_a_broken_layout_covers_what_that_covered[openai-chat]",),
+    ),
+    Mutation(
+        "5",
         "sidecar/core/summary.py",
         '        _section("Constraints, binding until revoked", _entries(facts.anchors.constraints, places)),\n',
         "",
