@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import ClassVar
@@ -28,8 +30,18 @@ def open_channel(target: str) -> grpc.Channel:
         ("grpc.max_receive_message_length", _MAX_MESSAGE_BYTES),
         ("grpc.max_send_message_length", _MAX_MESSAGE_BYTES),
         ("grpc.use_local_subchannel_pool", 1),
+        # A test that asks while the sidecar starts again would wait out a back-off of a second and more.
+        ("grpc.initial_reconnect_backoff_ms", 100),
+        ("grpc.min_reconnect_backoff_ms", 100),
+        ("grpc.max_reconnect_backoff_ms", 100),
     ]
     return grpc.insecure_channel(target, options=options)
+
+
+def _listens(path: Path) -> bool:
+    """Somebody takes connections there. A killed process leaves its socket behind, so the file alone says nothing."""
+    with socket.socket(socket.AF_UNIX) as tried:
+        return tried.connect_ex(str(path)) == 0
 
 
 class Server:
@@ -60,18 +72,22 @@ class Server:
 
     def start(self) -> Server:
         """Start, and wait until it says SERVING."""
-        command = [*self.program, "serve", "--listen", self.target, "--data-dir", str(self.data_dir)]
-        with self.log_path.open("ab") as log:
-            self.process = subprocess.Popen(
-                [*command, *self.arguments], stdout=log, stderr=log, stdin=subprocess.DEVNULL, env={**os.environ, **self.env}
-            )
-        self.channel = open_channel(self.target)
+        self.process = self.spawn(["serve", "--listen", self.target, "--data-dir", str(self.data_dir), *self.arguments])
         deadline = time.monotonic() + _START_SECONDS
+        while not _listens(self.socket) and self.process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.005)
+        self.channel = open_channel(self.target)
         while not self._serving():
             if self.process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"the sidecar did not start: {self.log_path.read_text(errors='replace')[-2000:]}")
             time.sleep(0.02)
         return self
+
+    def spawn(self, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
+        """The process of a command line."""
+        command, env = [*self.program, *arguments], {**os.environ, **self.env}
+        with self.log_path.open("ab") as log:
+            return subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=env)
 
     def _serving(self) -> bool:
         if self.channel is None:

@@ -7,4 +7,7 @@ caller and by a model endpoint, rollbacks, reads. The process is killed at rando
 repeats the request that was cut off, as a client does. After each restart everything that was ever acknowledged is compared
 with what the sidecar says. A second sidecar, never killed, gets the same requests: bodies, revisions and histories must be
 equal byte for byte.
+
+A session ends at 300 items and its agent begins another; those that ended are compared in turn, all of them after the last kill.
+Most lives are forked from a process that has loaded the sidecar's modules (`nursery.py`); one in ten loads them itself.
 """

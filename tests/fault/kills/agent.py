@@ -21,6 +21,7 @@ _CUT_OFF = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED, grpc.StatusC
 LIMITS = tight(
     60_000, 30_000, compact_target_bytes=25_000, compact_min_saving_bytes=1, keep_unit_count=2, externalize_bytes=20_000
 )
+MOST_ITEMS = 300  # of a session; then a new one begins, so that a step late in a long run costs what an early one does
 PINNED = ("tool_0", "tool_1")
 NOTES = "## Accomplished\n- looked at files\n## In progress\n- none\n## Next steps\n- go on\n## Facts to keep\n- none\n"
 
@@ -35,13 +36,15 @@ class Killable:
     def __init__(self) -> None:
         """Down."""
         self.up = threading.Event()
+        self.waiting = 0  # agents that wait
+        self._lock = threading.Lock()
         self.over = False
         self.sidecar: Sidecar | None = None
 
     def call(self, ask: Callable[[Sidecar], Any]) -> Any:
         """Ask until it is answered. A refusal is an answer: it is raised."""
         while True:
-            self.up.wait()
+            self._wait()
             if self.over:
                 raise Died
             sidecar = self.sidecar
@@ -58,25 +61,37 @@ class Killable:
             except ValueError:  # the channel was closed under it
                 self.up.clear() if sidecar is self.sidecar else None
 
+    def _wait(self) -> None:
+        with self._lock:
+            self.waiting += 1
+        self.up.wait()
+        with self._lock:
+            self.waiting -= 1
+
 
 class KillAgent(threading.Thread):
     """Works until the run is over."""
 
     def __init__(self, number: int, seed: int, killable: Killable, twin: Sidecar | None, with_model: bool) -> None:
-        """Its session is its own; with a model endpoint, what a kill makes unknown is not the twin's to follow."""
+        """Its sessions are its own; with a model endpoint, what a kill makes unknown is not the twin's to follow."""
         super().__init__(name=f"agent-{number}", daemon=True)
-        self.session_id = f"kills-{number}"
-        self.ref = common_pb2.SessionRef(session_id=self.session_id)
+        self.number = number
         self.rand = random.Random(f"{seed}.{number}")
-        self.history: History = history(("openai-chat", "anthropic-messages")[number % 2]).user(f"task {number}: go")
+        self.ended: dict[str, Truth] = {}  # by session: what stays true of those that nobody works on any more
         self.killable = killable
         self.twin = None if with_model else twin
         self.with_model = with_model
-        self.truth = Truth()
-        self.lock = threading.Lock()  # held while a request is under way or its answer is noted
         self.serial = 0
         self.ops = 0
         self.failure: str = ""
+        self._begin()
+
+    def _begin(self) -> None:
+        """A new session."""
+        self.history: History = history(("openai-chat", "anthropic-messages")[self.number % 2]).user(f"task {self.number}: go")
+        self.truth = Truth()
+        self.session_id = f"kills-{self.number}-{len(self.ended)}"
+        self.ref = common_pb2.SessionRef(session_id=self.session_id)
 
     def run(self) -> None:
         """Work."""
@@ -85,6 +100,10 @@ class KillAgent(threading.Thread):
             while True:
                 self._step()
                 self.ops += 1
+                if len(self.history.items) > MOST_ITEMS:
+                    self.ended[self.session_id] = self.truth
+                    self._begin()
+                    self._fit()
         except Died:
             return
         except BaseException as error:

@@ -6,14 +6,15 @@ import random
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
 from typing import NamedTuple
 
 import grpc
 
 from store import failpoints
 from tests.fault.kills.agent import Killable, KillAgent
+from tests.fault.kills.nursery import Nursery, WarmServer
 from tests.fault.kills.truth import differences
 from tests.helpers.bodies import history
 from tests.helpers.client import Sidecar
@@ -24,6 +25,7 @@ __all__ = ["ARMED", "Outcome", "run"]
 
 AGENTS = 8
 MODEL_AGENTS = 2
+ENDED_COUNT = 4  # sessions that ended, compared after each kill
 ARMED = (*failpoints.START_PLACES, *failpoints.SERVING_PLACES, *failpoints.PURGE_PLACES, *failpoints.END_PLACES)
 """Places that are armed in turn, every other life."""
 DOOMED_CALLS, DOOMED_BYTES = 600, 5_000  # of a session that more than one step removes: its results left the body
@@ -67,10 +69,11 @@ def run(kills: int, seed: int, tell: Callable[[str], None]) -> Outcome:
     places: Counter[str] = Counter()
     killable = Killable()
     doomed: dict[str, bool] = {}  # sessions that were to be removed, and whether that was answered
-    with ModelServer(text=NOTES) as model, Server() as twin:
+    nursery = Nursery()
+    with closing(nursery), ModelServer(text=NOTES) as model, Server() as twin:
         assert twin.channel is not None
         options = ("--summarizer-client", "openai", "--summarizer-model", "m", "--summarizer-base-url", model.base_url("openai"))
-        server = Server()
+        server = WarmServer(nursery)
         try:
             server.start()
             agents = [
@@ -86,15 +89,14 @@ def run(kills: int, seed: int, tell: Callable[[str], None]) -> Outcome:
                 faults += [agent.failure for agent in agents if agent.failure]
                 if faults:
                     break
-                # Loading a vendor's SDK takes longer than most of these lives: one in six has a model.
+                # One in six has a model; one in ten loads all that it needs itself, as every start in earnest does.
+                server.cold = number % 10 == 5
                 server.arguments = options if (number + 1) % 6 == 0 else ()
                 _restart(server, rand, number, places)
+                _wait_until_quiet(killable, agents)
                 assert server.channel is not None
                 sidecar = Sidecar(server.channel)
-                deep = number % 10 == 9 or number == kills - 1
-                for agent in agents:
-                    if agent.ops:
-                        faults += differences(sidecar, agent.session_id, agent.truth, read=deep)
+                faults += _compare(sidecar, agents, number, deep=number % 10 == 9, last=number == kills - 1)
                 faults += _still_there(sidecar, doomed)
                 if faults:
                     break
@@ -109,17 +111,33 @@ def run(kills: int, seed: int, tell: Callable[[str], None]) -> Outcome:
             server.remove()
         asked = Counter(_focus(request.user) for request in model.requests)
         faults += [f"the model was asked {count} times under {name}" for name, count in asked.items() if count > 1]
+        truths = [truth for agent in agents for truth in (*agent.ended.values(), agent.truth)]
         return Outcome(
             sum(places.values()),
             places,
             sum(agent.ops for agent in agents),
-            sum(len(agent.truth.checkpoints) for agent in agents),
-            sum(len(agent.truth.receipts) for agent in agents),
-            sum(len(agent.truth.artifacts) for agent in agents),
+            sum(len(truth.checkpoints) for truth in truths),
+            sum(len(truth.receipts) for truth in truths),
+            sum(len(truth.artifacts) for truth in truths),
             len(model.requests),
             time.monotonic() - began,
             faults,
         )
+
+
+def _compare(sidecar: Sidecar, agents: Sequence[KillAgent], number: int, *, deep: bool, last: bool) -> list[str]:
+    """Nobody works. Faults of every session that is at work, and of some that ended, in turn; at the last kill of all."""
+    found: list[str] = []
+    for agent in agents:
+        if agent.truth.revision:  # something of it is durable
+            found += differences(sidecar, agent.session_id, agent.truth, read=deep or last)
+    ended = [(name, truth) for agent in agents for name, truth in agent.ended.items() if truth.revision]
+    for place in (
+        range(len(ended)) if last else {(number * ENDED_COUNT + each) % len(ended) for each in range(ENDED_COUNT) if ended}
+    ):
+        session_id, truth = ended[place]
+        found += differences(sidecar, session_id, truth, read=deep or last)
+    return found
 
 
 def _open(killable: Killable, server: Server) -> None:
@@ -151,6 +169,15 @@ def _kill(killable: Killable, server: Server, rand: random.Random, number: int, 
     server.kill()
     time.sleep(0.01)
     places[armed.partition("=")[0] if struck and armed else "random"] += 1
+
+
+def _wait_until_quiet(killable: Killable, agents: Sequence[KillAgent]) -> None:
+    """Until what was answered before the kill is noted by all, the twin's answer included."""
+    deadline = time.monotonic() + 120
+    while killable.waiting < sum(agent.is_alive() for agent in agents):
+        if time.monotonic() > deadline:
+            raise RuntimeError("an agent neither works nor waits")
+        time.sleep(0.001)
 
 
 def _restart(server: Server, rand: random.Random, number: int, places: Counter[str]) -> None:
