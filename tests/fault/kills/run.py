@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import signal
 import subprocess
 import time
 from collections import Counter
@@ -156,7 +157,7 @@ def _kill(killable: Killable, server: Server, rand: random.Random, number: int, 
     armed = server.env.get(failpoints.VARIABLE, "")
     if armed.startswith(failpoints.END_PLACES):
         time.sleep(rand.uniform(0.02, 0.6))
-        process.terminate()
+        process.send_signal(signal.SIGTERM)
     asked = len(model.requests)
     long = not armed and number and number % 6 == 0
     deadline = time.monotonic() + (15.0 if armed or long else rand.uniform(0.02, 0.6))
