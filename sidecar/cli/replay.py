@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import click
@@ -50,6 +51,7 @@ _LIMITS = (
     "reply_tokens",
 )
 _PLAIN_EVERY = 50  # steps between two lines where there is no terminal
+_PLAIN_SECONDS = 1.0  # and at cuts a line at most so often
 
 
 def _plot_path(ctx: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:
@@ -202,8 +204,8 @@ def _read(path: Path, dialect: str | None) -> tuple[bytes, Format]:
     except MalformedError as error:
         raise click.ClickException(f"{path}: {error}") from error
     except TrimtabError as error:
-        hint = "; say which with --format" if isinstance(error, FormatAmbiguousError) else ""
-        raise click.ClickException(f"{path}: {error}{hint}") from error
+        told = f"{error.message}; say which with --format" if isinstance(error, FormatAmbiguousError) else str(error)
+        raise click.ClickException(f"{path}: {told}") from error
     return body, format
 
 
@@ -225,6 +227,7 @@ class _Progress:
     def __init__(self, name: str) -> None:
         self._name = name
         self._live = sys.stderr.isatty()
+        self._told_at = -_PLAIN_SECONDS
 
     def step(self, index: int, step_count: int, step: StepReport) -> None:
         """After each step."""
@@ -233,7 +236,10 @@ class _Progress:
             width = shutil.get_terminal_size().columns - 1
             sys.stderr.write(f"\r{line[:width].ljust(width)}")
             sys.stderr.flush()
-        elif step.artifact_count or step.sent.broke_prefix or index % _PLAIN_EVERY == 0:
+        elif index % _PLAIN_EVERY == 0 or (
+            (step.artifact_count or step.sent.broke_prefix) and monotonic() - self._told_at >= _PLAIN_SECONDS
+        ):
+            self._told_at = monotonic()
             click.echo(line, err=True)
 
     def end(self, report: ReplayReport) -> None:
@@ -241,4 +247,6 @@ class _Progress:
         if self._live:
             width = shutil.get_terminal_size().columns - 1
             sys.stderr.write("\r" + " " * width + "\r")
-        click.echo(f"{self._name}: {len(report.steps)} steps, {report.cost_ratio:.3f} of the raw cost", err=True)
+        made = sum(step.artifact_count for step in report.steps)
+        told = f"{len(report.steps)} steps, {made:,} artifacts, {report.cost_ratio:.3f} of the raw cost"
+        click.echo(f"{self._name}: {told}", err=True)

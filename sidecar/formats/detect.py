@@ -9,18 +9,11 @@ from __future__ import annotations
 from fastpath import Field, Grammar, GrammarSpec, Kind, MalformedError, Role, Scan, Shape, scan
 from sidecar.core.errors import FormatAmbiguousError, MalformedBodyError
 from sidecar.core.types import Format
+from sidecar.formats.adapters import ADAPTERS, NAMES
 from sidecar.formats.tools import last_member
 from sidecar.formats.values import elements, string_at, value_at
 
-__all__ = ["NAMES", "detect"]
-
-NAMES: dict[Format, str] = {
-    Format.OPENAI_CHAT: "openai-chat",
-    Format.OPENAI_RESPONSES: "openai-responses",
-    Format.ANTHROPIC_MESSAGES: "anthropic-messages",
-    Format.GEMINI: "gemini",
-    Format.BEDROCK_CONVERSE: "bedrock-converse",
-}
+__all__ = ["detect"]
 
 _CHAT_ROOT = frozenset(
     (
@@ -150,7 +143,8 @@ def detect(body: bytes) -> Format:
     evidence = _root_evidence(found, keys) | _tool_evidence(found) | _item_evidence(found)
     if len(evidence) == 1:
         return evidence.pop()
-    candidates = evidence or {Format.OPENAI_CHAT, Format.ANTHROPIC_MESSAGES, Format.BEDROCK_CONVERSE}
+    # Without evidence it may be of any that keeps its history in messages; one that is not spoken is no answer to give.
+    candidates = evidence or {Format.OPENAI_CHAT, Format.ANTHROPIC_MESSAGES, Format.BEDROCK_CONVERSE}.intersection(ADAPTERS)
     names = ", ".join(NAMES[format] for format in sorted(candidates))
     raise FormatAmbiguousError(
         f"the body may be of more than one format: {names}", hint="name the format in the request", candidates=names

@@ -56,11 +56,8 @@ def test_detect_evidence_for_one_format_decides(body: dict[str, Any], expected: 
 @pytest.mark.parametrize(
     ("body", "candidates"),
     [
-        (
-            {"messages": PLAIN, "model": "m", "max_tokens": 9, "temperature": 1},
-            "openai-chat, anthropic-messages, bedrock-converse",
-        ),
-        ({"messages": []}, "openai-chat, anthropic-messages, bedrock-converse"),
+        ({"messages": PLAIN, "model": "m", "max_tokens": 9, "temperature": 1}, "openai-chat, anthropic-messages"),
+        ({"messages": []}, "openai-chat, anthropic-messages"),
         ({"messages": [asked(), called("a"), tool("a"), used(call("b"))]}, "openai-chat, anthropic-messages"),
         ({"messages": PLAIN, "system": "x", "n": 1}, "openai-chat, anthropic-messages"),
     ],
@@ -93,6 +90,7 @@ def test_adapter_of_a_format_that_is_not_there_is_an_error(format: Format) -> No
     with pytest.raises(InvalidFieldError) as caught:
         adapter(format)
     assert caught.value.details == {"field": "format"}
+    assert caught.value.hint == "supported: openai-chat, anthropic-messages"
 
 
 def test_adapter_of_each_format_that_is_there_says_its_name() -> None:

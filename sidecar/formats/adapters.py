@@ -1,0 +1,41 @@
+"""Which dialects there are, and which of them this sidecar speaks: what has no adapter here is offered nowhere."""
+
+from __future__ import annotations
+
+from sidecar.core.errors import InvalidFieldError
+from sidecar.core.types import Format
+from sidecar.formats.anthropic_messages import AnthropicMessages
+from sidecar.formats.base import Adapter
+from sidecar.formats.openai_chat import OpenAIChat
+
+__all__ = ["ADAPTERS", "NAMES", "adapter"]
+
+NAMES: dict[Format, str] = {
+    Format.OPENAI_CHAT: "openai-chat",
+    Format.OPENAI_RESPONSES: "openai-responses",
+    Format.ANTHROPIC_MESSAGES: "anthropic-messages",
+    Format.GEMINI: "gemini",
+    Format.BEDROCK_CONVERSE: "bedrock-converse",
+}
+"""All dialects of the API."""
+
+ADAPTERS: dict[Format, Adapter] = {
+    Format.OPENAI_CHAT: OpenAIChat(),
+    Format.ANTHROPIC_MESSAGES: AnthropicMessages(),
+}
+"""Those that are spoken. The command line, hints and detection offer these and no others."""
+
+
+def adapter(format: Format) -> Adapter:
+    """The adapter of a dialect.
+
+    Raises:
+        InvalidFieldError: the dialect is not there yet, or none was named. Details: field.
+    """
+    found = ADAPTERS.get(format)
+    if found is None:
+        name = NAMES.get(format)
+        there = ", ".join(NAMES[format] for format in ADAPTERS)
+        message = f"the format {name} is not supported yet" if name else "no format was named"
+        raise InvalidFieldError(message, hint=f"supported: {there}", field="format")
+    return found
