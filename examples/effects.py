@@ -122,7 +122,8 @@ def tool_result(dialect: str, call: str, text: str) -> Json:
 
 if __name__ == "__main__":
     if len(sys.argv) != 4 or sys.argv[2] not in ("openai-chat", "anthropic-messages"):
-        sys.exit("usage: effects.py unix:SOCKET|HOST:PORT openai-chat|anthropic-messages LOG")
+        print("usage: effects.py unix:SOCKET|HOST:PORT openai-chat|anthropic-messages LOG", file=sys.stderr)
+        sys.exit(2)
     _, target, dialect, log = sys.argv
     history = run_agent(target, dialect, f"effects-{dialect}", Path(log))
     print(f"{len(history)} messages; {len(Path(log).read_text().splitlines())} deployments")

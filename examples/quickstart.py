@@ -56,5 +56,8 @@ def run_agent(target: str) -> list[int]:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        print("usage: quickstart.py unix:SOCKET|HOST:PORT", file=sys.stderr)
+        sys.exit(2)
     sent = run_agent(sys.argv[1])
     print(f"{len(sent)} model calls; the largest body was {max(sent):,} bytes, the last {sent[-1]:,}")

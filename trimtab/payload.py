@@ -37,7 +37,11 @@ def to_bytes(value: object, what: str) -> bytes:
         if not callable(getattr(value, "model_dump", None)):
             raise TypeError(f"{what} must be bytes, a dict, or an object of a provider's SDK, not {type(value).__name__}")
         value = _plain(value)
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_plain)
+    try:
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_plain)
+    except (TypeError, ValueError) as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{what} cannot be written as JSON: {error}") from error
     try:
         return text.encode()
     except UnicodeEncodeError:  # a lone surrogate: legal as an escape only
@@ -77,4 +81,4 @@ def _plain(value: object) -> object:
     dump = getattr(value, "model_dump", None)
     if callable(dump):
         return dump(mode="json", by_alias=True, exclude_unset=True)
-    raise TypeError(f"JSON has no value of type {type(value).__name__}")
+    raise TypeError(f"it holds a value of type {type(value).__name__}")

@@ -112,7 +112,7 @@ def _array(items: bytes | Iterable[object]) -> bytes:
     """Items as one JSON array; bytes are one already."""
     if isinstance(items, bytes | bytearray | memoryview):
         return bytes(items)
-    if isinstance(items, str | Mapping):
+    if isinstance(items, str | Mapping) or not isinstance(items, Iterable):
         raise TypeError(f"items must be a list of items, or the bytes of a JSON array; not {type(items).__name__}")
     written = [to_bytes(item, "item") for item in items]
     return b"[" + b",".join(written) + b"]" if written else b""

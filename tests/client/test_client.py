@@ -144,14 +144,27 @@ def test_fit_dict_with_objects_of_an_sdk_and_a_lone_surrogate_is_written_as_the_
     assert fitted["messages"][-1]["content"] == [{"type": "text", "text": "done \ud800"}]
 
 
-@pytest.mark.parametrize("body", ["{}", 5, {"messages": [object()]}, None])
-def test_fit_what_is_no_body_is_a_type_error(client: trimtab.Trimtab, body: Any) -> None:
-    with pytest.raises(TypeError):
-        client.fit("s", body)
+@pytest.mark.parametrize("method", ["fit", "prepare", "compact", "record"])
+@pytest.mark.parametrize("body", ["{}", 5, [5], [[]], {"messages": [object()]}, None])
+def test_what_is_no_body_is_a_type_error_that_says_what_one_is(app: App, client: trimtab.Trimtab, method: str, body: Any) -> None:
+    more = {"compact": ["r"], "record": ["r"]}.get(method, [])
+    holds = "cannot be written as JSON: it holds a value of type object"
+    said = rf"^(body|item) must be bytes|^items must be a list|^(body|item) {holds}$"
+    if method == "record" and isinstance(body, dict):
+        body = [body]
+    with pytest.raises(TypeError, match=said):
+        getattr(client, method)("s", *more, body)
+
+    async def awaited() -> None:
+        async with trimtab.connect_async(app.address, format="openai-chat", read_back="none") as made:
+            await getattr(made, method)("s", *more, body)
+
+    with pytest.raises(TypeError, match=said):
+        asyncio.run(awaited())
 
 
 def test_fit_nan_is_refused_here(client: trimtab.Trimtab) -> None:
-    with pytest.raises(ValueError, match="JSON"):
+    with pytest.raises(ValueError, match="^body cannot be written as JSON: "):
         client.fit("s", {"messages": [], "temperature": float("nan")})
 
 

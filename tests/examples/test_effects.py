@@ -135,7 +135,7 @@ def test_effects_without_its_arguments_tells_how(arguments: list[str]) -> None:
     command = [sys.executable, str(ROOT / "examples" / "effects.py"), *arguments]
     done = subprocess.run(command, capture_output=True, timeout=60, check=False, env={**os.environ, "PYTHONPATH": str(ROOT)})
     assert done.stderr.startswith(b"usage: effects.py")
-    assert done.returncode == 1
+    assert done.returncode == 2
 
 
 @pytest.mark.parametrize("says", [False, True])

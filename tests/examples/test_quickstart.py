@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 import subprocess
 import sys
@@ -39,6 +40,14 @@ def test_quickstart_runs_as_the_readme_says(app: App) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(b"62 model calls")
+
+
+@pytest.mark.parametrize("arguments", [[], ["unix:a", "b"]])
+def test_quickstart_without_its_argument_says_how_it_is_called(arguments: list[str]) -> None:
+    command = [sys.executable, str(ROOT / "examples" / "quickstart.py"), *arguments]
+    done = subprocess.run(command, capture_output=True, timeout=60, check=False, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr == b"usage: quickstart.py unix:SOCKET|HOST:PORT\n"
 
 
 def test_readme_shows_the_quickstart_as_it_is() -> None:
