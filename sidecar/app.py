@@ -24,7 +24,7 @@ from sidecar.malloc import raise_malloc_thresholds
 from sidecar.ports import Clock
 from sidecar.rpc.artifact_service import ArtifactServicer
 from sidecar.rpc.context_service import ContextServicer
-from sidecar.rpc.listen import ListenError
+from sidecar.rpc.listen import AddressError, ListenError
 from sidecar.rpc.server import Server, ServerOptions
 from sidecar.rpc.session_service import SessionServicer
 from sidecar.summarize.open import load_sdk, open_model
@@ -34,6 +34,7 @@ from trimtab.v1 import artifact_pb2_grpc, context_pb2_grpc, session_pb2_grpc
 
 __all__ = [
     "STARTUP_ERRORS",
+    "USAGE_ERRORS",
     "App",
     "SystemClock",
     "backup_store",
@@ -47,6 +48,8 @@ __all__ = [
 ]
 
 STARTUP_ERRORS = (ConfigError, ListenError, TrimtabError)
+USAGE_ERRORS = (ConfigError, AddressError)
+"""Of these, those that only another option can mend."""
 """What keeps a sidecar from starting and says why: for a message, not a trace."""
 
 _log = logging.getLogger(__name__)

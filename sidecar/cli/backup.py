@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from sidecar.cli.options import config_options, resolve, store_folder
+from sidecar.cli.options import config_options, resolve, startup_failure, store_folder
 from sidecar.cli.progress import Progress
 
 __all__ = ["backup"]
@@ -37,7 +37,7 @@ def backup(target: Path, as_json: bool, **flags: Any) -> None:
         with Progress() as progress:
             size_bytes, counts = backup_store(config, target, progress.tell)
     except STARTUP_ERRORS as error:
-        raise click.ClickException(str(error)) from error
+        raise startup_failure(error) from error
     if as_json:
         click.echo(json.dumps({"dir": os.fspath(target), "size_bytes": size_bytes, **counts}))
         return

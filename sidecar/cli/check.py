@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from sidecar.cli.options import config_options, resolve, store_folder
+from sidecar.cli.options import config_options, resolve, startup_failure, store_folder
 from sidecar.cli.progress import Progress
 
 __all__ = ["check"]
@@ -38,7 +38,7 @@ def check(as_json: bool, **flags: Any) -> None:
                 progress.clear()
                 click.echo(json.dumps(finding, default=str) if as_json else _line(finding))
     except STARTUP_ERRORS as error:
-        raise click.ClickException(str(error)) from error
+        raise startup_failure(error) from error
     if errors:
         raise click.exceptions.Exit(1)
 

@@ -44,7 +44,8 @@ keeps what it took out:
   trimtab read ARTIFACT --session run-1 --target unix:/run/trimtab/sock
 
 Every option of `serve` is also a TRIMTAB_* variable and a key of a TOML file; `trimtab config` lists them and prints what is in
-force. Exit codes: 0 done, 1 refused or failed (the reason is on stderr), 2 wrong usage.
+force. Exit codes: 0 done, 1 refused or failed (the reason is on stderr), 2 wrong usage, such as
+an option that is missing or has a value that it may not have.
 """
 
 

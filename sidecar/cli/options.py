@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import os
 import shlex
+import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -34,6 +36,7 @@ __all__ = [
     "size_of",
     "speaking",
     "started",
+    "startup_failure",
     "store_folder",
     "target_options",
 ]
@@ -140,9 +143,11 @@ def session_options(command: F) -> F:
 
 def next_command(command: str, session_id: str, scope: str, target: str | None, data_dir: str | None, *words: str) -> str:
     """A command line to run next on the same session, as a shell takes it. What the environment gave it gives again."""
+    own = sys.argv[0]
+    program = own if Path(own).name == "trimtab" and shutil.which("trimtab") is None else "trimtab"
     named = ("--session", session_id, *(("--scope", scope) if scope else ()))
     where = ("--target", target) if target else ("--data-dir", data_dir) if data_dir else ()
-    return shlex.join(("trimtab", command, *words, *named, *where))
+    return shlex.join((program, command, *words, *named, *where))
 
 
 def must_be_a_store(data_dir: str) -> None:
@@ -198,19 +203,28 @@ def started(config: Config) -> Iterator[App]:
     try:
         app = open_app(config)
     except STARTUP_ERRORS as error:
-        raise click.ClickException(str(error)) from error
+        raise startup_failure(error) from error
     with app:
         yield app
 
 
+def startup_failure(error: Exception) -> click.ClickException:
+    """What keeps a sidecar or a store from opening, as a message: exit code 2 where an option has a wrong value, else 1."""
+    from sidecar.app import USAGE_ERRORS
+
+    return click.UsageError(str(error)) if isinstance(error, USAGE_ERRORS) else click.ClickException(str(error))
+
+
 def speaking(command: F) -> F:
-    """Turn the errors that a user can do something about into one line on stderr and exit code 1."""
+    """Turn the errors that a user can do something about into a message on stderr and exit code 1, or 2 for wrong options."""
 
     @functools.wraps(command)
     def run(*args: Any, **kwargs: Any) -> Any:
         try:
             return command(*args, **kwargs)
-        except (TrimtabError, ConfigError) as error:
+        except ConfigError as error:
+            raise click.UsageError(str(error)) from error
+        except TrimtabError as error:
             raise click.ClickException(str(error)) from error
         except grpc.RpcError as error:
             raise click.ClickException(str(error_from_rpc(error))) from error

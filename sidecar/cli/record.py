@@ -20,7 +20,11 @@ _TIMEOUT_S = 120.0
 
 @click.command()
 @click.option(
-    "--items", "items_file", metavar="FILE", help="JSON array of new items, as they will stand in the next body; - for stdin."
+    "--items",
+    "items_file",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, allow_dash=True),
+    help="JSON array of new items, as they will stand in the next body; - for stdin.",
 )
 @click.option(
     "--first-item", type=click.IntRange(min=0), metavar="N", help="Raw index of the first of them. [default: behind the last]"

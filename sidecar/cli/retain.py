@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from sidecar.cli.options import config_options, resolve, store_folder
+from sidecar.cli.options import config_options, resolve, startup_failure, store_folder
 from sidecar.cli.table import table_lines
 
 __all__ = ["retain"]
@@ -38,7 +38,7 @@ def retain(dry_run: bool, as_json: bool, **flags: Any) -> None:
     try:
         report = retain_store(config, dry_run=dry_run)
     except STARTUP_ERRORS as error:
-        raise click.ClickException(str(error)) from error
+        raise startup_failure(error) from error
     if as_json:
         for one in report.removed:
             names = {"scope": one.key.scope, "session_id": one.key.session_id, "reason": one.reason.value}

@@ -17,7 +17,7 @@ from pathlib import Path
 import grpc
 import msgspec
 
-__all__ = ["Address", "ListenError", "bind", "parse_address"]
+__all__ = ["Address", "AddressError", "ListenError", "bind", "parse_address"]
 
 # sun_path is 108 bytes on Linux with its end; a longer path would be cut or refused by the kernel.
 _SOCKET_PATH_BYTES = 107
@@ -25,6 +25,10 @@ _SOCKET_PATH_BYTES = 107
 
 class ListenError(Exception):
     """An address cannot be listened on. The text says which and why."""
+
+
+class AddressError(ListenError):
+    """It is no address that anybody could listen on, or one that the options forbid."""
 
 
 class Address(msgspec.Struct, frozen=True):
@@ -55,22 +59,22 @@ def parse_address(text: str) -> Address:
     """Read `unix:PATH` or `HOST:PORT` (an IPv6 host in brackets; port 0 takes a free one).
 
     Raises:
-        ListenError: it is neither, or the path is too long for a socket.
+        AddressError: it is neither, or the path is too long for a socket.
     """
     if text.startswith("unix:"):
         path = text.removeprefix("unix:")
         if path.startswith("//"):
             path = path[2:]  # unix:///run/x
         if not path:
-            raise ListenError("unix: names no path")
+            raise AddressError("unix: names no path")
         path = os.path.abspath(os.path.expanduser(path))
         if len(os.fsencode(path)) > _SOCKET_PATH_BYTES:
-            raise ListenError(f"socket path is longer than {_SOCKET_PATH_BYTES} bytes: {path}")
+            raise AddressError(f"socket path is longer than {_SOCKET_PATH_BYTES} bytes: {path}")
         return Address(path=path)
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise ListenError(f"not an address: {text!r}; use unix:PATH or HOST:PORT")
+        raise AddressError(f"not an address: {text!r}; use unix:PATH or HOST:PORT")
     return Address(host=host, port=int(port))
 
 

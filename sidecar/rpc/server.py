@@ -15,7 +15,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from sidecar.rpc.interceptor import EdgeInterceptor
-from sidecar.rpc.listen import Address, ListenError, bind, parse_address
+from sidecar.rpc.listen import Address, AddressError, ListenError, bind, parse_address
 from trimtab.v1 import artifact_pb2, context_pb2, session_pb2
 
 __all__ = ["HEALTH_SERVICES", "MESSAGE_SLACK_BYTES", "READINESS", "Server", "ServerOptions"]
@@ -74,14 +74,15 @@ class Server:
             services: pairs of a generated add_..._to_server and the servicer for it.
 
         Raises:
-            ListenError: no address, one that cannot be had, or TCP beyond this machine without `insecure_tcp`.
+            AddressError: no address, none that there can be, or TCP beyond this machine without `insecure_tcp`.
+            ListenError: one that cannot be had.
         """
         addresses = [parse_address(text) for text in options.listen]
         if not addresses:
-            raise ListenError("no address to listen on; give unix:PATH or HOST:PORT")
+            raise AddressError("no address to listen on; give unix:PATH or HOST:PORT")
         for address in addresses:
             if not address.local and not options.insecure_tcp:
-                raise ListenError(
+                raise AddressError(
                     f"{address} can be reached from other machines, and there is neither TLS nor authentication here; listen on "
                     "a Unix socket or 127.0.0.1, or set insecure_tcp if the network itself is trusted"
                 )

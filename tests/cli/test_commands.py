@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from click.testing import CliRunner, Result
 
 from sidecar.app import App, open_app
 from sidecar.cli.main import _COMMANDS, _trimtab
+from sidecar.cli.options import next_command
 from sidecar.config import OPTIONS, load_config
 from sidecar.core.types import Format
 from sidecar.formats import ADAPTERS, NAMES
@@ -89,6 +91,35 @@ def test_fit_verbose_lists_every_artifact_and_blocker(where: list[str]) -> None:
 def test_commands_that_need_a_folder_say_so_as_wrong_usage(command: list[str]) -> None:
     result = _run(*command, code=2)
     assert "--listen" in result.stderr if command == ["serve"] else "--data-dir" in result.stderr
+
+
+@pytest.mark.parametrize("command", [["sessions"], ["compact", "--session", "s"], ["fit", "--format", "openai-chat"]])
+@pytest.mark.parametrize(("variable", "value"), [("SOFT_BYTES", "much"), ("SOFT_BYTES", "1"), ("SUMMARIZER", "model")])
+def test_wrong_value_of_an_option_is_wrong_usage_wherever_it_comes_from(
+    where: list[str], monkeypatch: pytest.MonkeyPatch, command: list[str], variable: str, value: str
+) -> None:
+    if where[0] == "--target":
+        where = ["--data-dir", where[1].removeprefix("unix:") + "-store"]  # a running sidecar has values of its own
+    _fit(where, to_json(messages_body(1)))
+    monkeypatch.setenv(f"TRIMTAB_{variable}", value)
+    more = ["--session", "s", "--read-back", "none"] if command[0] == "fit" else []
+    assert variable.lower().partition("_")[0] in _run(*command, *more, *where, code=2).stderr
+
+
+def test_next_command_names_the_program_as_it_can_be_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    own = tmp_path / "a folder" / "trimtab"
+    own.parent.mkdir()
+    own.write_text("#!/bin/sh\n")
+    own.chmod(0o755)
+    told = ("read", "s 1", "x", None, None, "abc")
+    monkeypatch.setattr(sys, "argv", [str(own)])
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert shlex.split(next_command(*told)) == [str(own), "read", "abc", "--session", "s 1", "--scope", "x"]
+    monkeypatch.setenv("PATH", str(own.parent))
+    assert next_command(*told) == "trimtab read abc --session 's 1' --scope x"
+    monkeypatch.setattr(sys, "argv", ["pytest"])
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert next_command(*told).startswith("trimtab read ")
 
 
 def test_formats_offered_are_those_that_there_are(where: list[str]) -> None:

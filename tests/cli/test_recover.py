@@ -89,7 +89,7 @@ def test_record_and_recover_wrong_use_and_refusals(at: list[str], tmp_path: Path
     assert "JSON array" in _run("record", "--items", str(tmp_path / "items"), *at, code=1).stderr
     missing = [*at[2:], "--session", "nobody"]
     assert "no such session" in _run("recover", *missing, code=1).stderr
-    _run("record", "--items", str(tmp_path / "none"), *at, code=1)
+    _run("record", "--items", str(tmp_path / "none"), *at, code=2)
 
 
 @pytest.mark.parametrize("command", ["record", "recover"])

@@ -133,6 +133,14 @@ def test_serve_wrong_value_is_wrong_usage(short_path: Path) -> None:
     assert b"threads (from flag)" in done.stderr
 
 
+@pytest.mark.parametrize("listen", ["nowhere", "unix:", "127.0.0.1:99999", f"unix:/{'long' * 40}", "0.0.0.0:0"])
+def test_serve_on_what_is_no_address_or_a_forbidden_one_is_wrong_usage(short_path: Path, listen: str) -> None:
+    command = [sys.executable, "-m", "sidecar.cli.main", "serve", "--listen", listen, "--data-dir", str(short_path / "s")]
+    done = subprocess.run(command, capture_output=True, timeout=30, check=False)
+    assert done.returncode == 2
+    assert b"\nError: " in done.stderr
+
+
 def test_serve_drains_while_a_client_stays_connected_without_a_call(short_path: Path) -> None:
     with _serving(short_path) as process, socket.socket(socket.AF_UNIX) as idle:
         idle.connect(f"{short_path}/s")
