@@ -51,8 +51,9 @@ def channel_options(max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES) -> list[
         ("grpc.http2.bdp_probe", 0),
         # A restarted sidecar must be found at once, not after a back-off of up to two minutes.
         ("grpc.initial_reconnect_backoff_ms", 100),
-        ("grpc.min_reconnect_backoff_ms", 100),
         ("grpc.max_reconnect_backoff_ms", 1000),
+        # In spite of its name this bounds the connecting itself: a busy machine may take a while for the first handshake.
+        ("grpc.min_reconnect_backoff_ms", 10_000),
         # A sidecar is never behind the proxy that http_proxy names.
         ("grpc.enable_http_proxy", 0),
         # Channels to one target would else share a connection, which must not outlive a fork or a close.

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import copy
 import json
 import logging
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -161,6 +163,37 @@ def test_what_is_no_body_is_a_type_error_that_says_what_one_is(app: App, client:
 
     with pytest.raises(TypeError, match=said):
         asyncio.run(awaited())
+
+
+def test_fit_waits_for_a_sidecar_that_is_slow_to_take_the_connection(app: App, short_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as front, socket.socket(socket.AF_UNIX) as back:
+        front.bind(f"{short_path}/front")
+        front.listen()
+
+        def forward() -> None:
+            taken, _ = front.accept()
+            time.sleep(1.2)  # longer than the longest wait between two attempts to connect
+            back.connect(app.address.removeprefix("unix:"))
+            ways = [threading.Thread(target=_pump, args=way) for way in ((taken, back), (back, taken))]
+            for way in ways:
+                way.start()
+            for way in ways:
+                way.join()
+            taken.close()
+
+        forwarding = threading.Thread(target=forward)
+        forwarding.start()
+        with trimtab.connect(f"unix:{short_path}/front", format="openai-chat", read_back="none", timeout=30) as made:
+            body = messages_body(1)
+            assert made.fit("slow", {"messages": body["messages"][:1]}) is not None
+        forwarding.join()
+
+
+def _pump(source: socket.socket, sink: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while data := source.recv(1 << 16):
+            sink.sendall(data)
+        sink.shutdown(socket.SHUT_WR)
 
 
 def test_fit_nan_is_refused_here(client: trimtab.Trimtab) -> None:
