@@ -211,32 +211,39 @@ def _compact(
         # An answer of old, taken back since. The body is over again, so this is another question.
         request_id = f"{request_id}:r{fit.revision}"
         answer = yield from ask(request_id, summarizer)
+    cause = ""
     if answer.outcome == context_pb2.COMPACT_OUTCOME_PLANNED:
-        answer = yield from _finish(settings, session_id, answer)
+        answer, cause = yield from _finish(settings, session_id, answer)
     if summarizer != "ledger" and _may_fall_back(answer):
-        _log.warning("session %r: no summary by a model (%s): it is made from records", session_id, _why(answer))
+        _log.warning("session %r: no summary by a model (%s): it is made from records", session_id, cause or _why(answer))
         return (yield from ask(f"{request_id}:ledger", "ledger")), answer
     return answer, None
 
 
 def _finish(
     settings: Settings, session_id: str, planned: context_pb2.CompactResponse
-) -> Generator[Step, Any, context_pb2.CompactResponse]:
-    """Have the caller's model asked, and tell how that went."""
+) -> Generator[Step, Any, tuple[context_pb2.CompactResponse, str]]:
+    """Have the caller's model asked, and tell how that went. Also why there is no answer of it, in words that hold no content."""
     end: dict[str, Any]
+    cause = ""
     try:
         made = yield Summarize(planned.summary_request)
         end = {"text": made} if isinstance(made, str) else {"response": made}
         request = finish_request(settings, session_id, planned.attempt.attempt_id, **end)
     except SummaryNotMade as error:
-        _log.warning("session %r: no summary was asked of the model", session_id)
+        cause = "it was not asked"
         request = finish_request(settings, session_id, planned.attempt.attempt_id, failed=str(error))
     except Exception as error:
         kind = type(error).__name__  # its text may be content
-        _log.warning("session %r: nobody can say whether the model was asked for a summary (%s)", session_id, kind)
+        cause = f"{kind}: nobody can say whether it was asked"
         request = finish_request(settings, session_id, planned.attempt.attempt_id, unknown=kind)
-    finished: context_pb2.FinishCompactResponse = yield Call("FinishCompact", request)
-    return finished.compact
+    try:
+        finished: context_pb2.FinishCompactResponse = yield Call("FinishCompact", request)
+    except TrimtabError:
+        if cause:
+            _log.warning("session %r: no summary by a model (%s)", session_id, cause)
+        raise
+    return finished.compact, cause
 
 
 def _why(answer: context_pb2.CompactResponse) -> str:

@@ -318,8 +318,17 @@ def test_prepare_logs_no_content_of_what_summarize_raised(caplog: pytest.LogCapt
     script = Script(fit(OVER), compacted(PLANNED), ValueError("SECRET"), finished(UNKNOWN), compacted(COMMITTED), fit(FITTED))
     with caplog.at_level(logging.DEBUG, "trimtab"):
         run(script, boundary="b", has_model=True)
-    assert "ValueError" in caplog.text
+    said = "no summary by a model (ValueError: nobody can say whether it was asked): it is made from records"
+    assert [record.getMessage().partition(": ")[2] for record in caplog.records] == [said]
     assert "SECRET" not in caplog.text + str(script.requests("FinishCompact"))
+
+
+def test_prepare_whose_end_cannot_be_told_says_why_all_the_same(caplog: pytest.LogCaptureFixture) -> None:
+    script = Script(fit(OVER), compacted(PLANNED), trimtab.SummaryNotMade("SECRET"), UNAVAILABLE)
+    with caplog.at_level(logging.WARNING, "trimtab"):
+        run(script, boundary="b", has_model=True, fails_open=True)
+    assert "no summary by a model (it was not asked)" in caplog.text
+    assert "SECRET" not in caplog.text
 
 
 def test_drive_async_takes_the_same_steps() -> None:
