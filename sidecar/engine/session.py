@@ -163,15 +163,18 @@ class Session:
         """Grows with each record that shapes a projection."""
         return self.record_count + len(self.checkpoints) + len(self.rollbacks)
 
-    def set_branch(self, numbers: Sequence[int], same_count: int = 0) -> None:
-        """The current branch; what stays of it keeps its history digests. `same_count` leading numbers are known to stay."""
+    def set_branch(self, numbers: list[int], same_count: int = 0) -> None:
+        """The current branch; what stays of it keeps its history digests. `same_count` leading numbers are known to stay.
+
+        The list is kept as it is: nobody changes it.
+        """
         same = self._same(numbers, same_count)
         del self.chain[same:]
         link = self.chain[-1] if self.chain else b""
         for number in numbers[same:]:
             link = sha256(link + self.metas[number].digest).digest()
             self.chain.append(link)
-        self.branch = list(numbers)
+        self.branch = numbers
 
     def chain_of(self, numbers: Sequence[int], digest_of: Callable[[int], bytes], same_count: int = 0) -> bytes:
         """History digest of items: equal for equal histories. The front that it shares with the branch is not hashed again."""
@@ -218,10 +221,10 @@ class Session:
 
     def memory_bytes(self) -> int:
         """About what it takes in memory."""
-        readings = {
-            id(each): each for each in (self.sent, self.seen.reading if self.seen is not None else None) if each is not None
-        }
-        bodies = sum(len(each.scan.body) + each.row_count * ROW_BYTES for each in readings.values())
+        sent, seen = self.sent, None if self.seen is None else self.seen.reading
+        bodies = 0 if sent is None else len(sent.scan.body) + sent.row_count * ROW_BYTES
+        if seen is not None and seen is not sent:
+            bodies += len(seen.scan.body) + seen.row_count * ROW_BYTES
         return bodies + len(self.metas) * ITEM_OVERHEAD_BYTES + sum(map(len, self.pending_raw.values())) + 4096
 
 
