@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Cutter"]
 
+_CALL = int(Kind.CALL)  # a member of an IntEnum is slow to compare
+_FENCE = FENCE.encode()
+
 
 class Cutter:
     """Builds cuts for one call of Fit."""
@@ -127,14 +130,13 @@ class Cutter:
     def note_stubs(self) -> None:
         """A new call that copies one of our stubs into its arguments would act on a stub as if it were content."""
         fit, intake = self._call, self._call.intake
-        fence = FENCE.encode()
         for at in intake.new_at:
             item = intake.items[at]
             for part in intake.parts[item.first_part : item.first_part + item.part_count]:
-                if part.kind != Kind.CALL or part.payload_start < 0:
+                if part[0] != _CALL or part.payload_start < 0:
                     continue
                 payload = fit.intake.body[part.payload_start : part.payload_end]
-                if fence in payload:
+                if _FENCE in payload:
                     found = find_artifact_id(payload.decode("utf-8", "replace"))
                     if found is not None and found in fit.session.artifact_ids:
                         fit.note(
