@@ -203,7 +203,8 @@ class FitCall:
         closed = self.session.closed
         self.closing = self._closing(closed)
         self.not_final = self._closing({key: closed[key] for key in closed if self.receipts[key].state not in _ENDED})
-        stable, indices = 0, set(range(len(units)))
+        stable = 0
+        indices: list[int] | None = None  # all
         if known is not None:
             since = intake.reading.since
             before = {violation.item_index for violation in known.reading.judged.violations}
@@ -211,12 +212,15 @@ class FitCall:
                 items = [self.refs.index_of(receipt.call.number) for receipt in self.new_receipts]
                 touched = {bisect_right(units, at, key=lambda unit: unit.first) - 1 for at in items}
                 stable = min((intake.grouped.shared, *touched))
-                indices = touched | set(range(intake.grouped.shared, len(units)))
-        mark_settled(units, intake.parts, intake.numbers, self.receipts, faulty, self.not_final, sorted(indices))
+                # In any order, a touched one perhaps twice: each is looked at by itself.
+                indices = [*touched, *range(intake.grouped.shared, len(units))]
+        mark_settled(units, intake.parts, intake.numbers, self.receipts, faulty, self.not_final, indices)
         return stable
 
     def _closing(self, closed: Mapping[tuple[int, int], bytes]) -> set[int]:
         """Result parts that only close what a crash interrupted."""
+        if not closed:
+            return set()
         calls = [(call, result) for key, result in closed.items() if (call := self.refs.call_at(*key)) is not None]
         return closing_results(self.adapter, self.intake.body, self.intake.parts, calls)
 
