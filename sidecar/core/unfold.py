@@ -268,8 +268,7 @@ class _Opener:
         behind = self._kept(_Token(numbers[high]), at) if high < len(numbers) else None
         left = numbers is not self._known.branch
         first = start == 0 and (left or low == 0)
-        last = high == len(numbers) and at == len(self._atoms)
-        if before is None and not first and (left or (behind is None and not last)):
+        if before is None and not first and (left or behind is None):
             return None
         if before is None and self._is_quoted(tokens[:first_hit], start):
             return None

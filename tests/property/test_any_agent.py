@@ -36,7 +36,7 @@ NOTES = "\n".join(f"{title}\nnone of {n}" for n, title in enumerate(SECTIONS))
 
 
 def seeds() -> list[int]:
-    low, high = os.environ.get("TRIMTAB_SEEDS", "0-12").split("-")
+    low, high = os.environ.get("TRIMTAB_SEEDS", "12-24").split("-")
     return list(range(int(low), int(high)))
 
 
@@ -138,12 +138,12 @@ class Agent:
     def ask(self, quotes: list[str]) -> None:
         rand = self.rand
         what = rand.random()
-        # Right behind an item that a summary was put behind, a quotation of it cannot be told from the summary itself.
-        if what < 0.15 and quotes and len(self.run.items) > 1 and self.told == len(self.run.items):
+        # Behind new words: right behind the item that a summary was put behind, a quotation of it is that summary.
+        if what < 0.3 and quotes:
             self.run.user(f"so {rand.random()}").answer("yes").user(rand.choice(quotes))
-        elif what < 0.25:
+        elif what < 0.4:
             self.run.user_image("look", rand.randbytes(300))
-        elif what < 0.35:
+        elif what < 0.5:
             self.run.user("same")
         else:
             self.run.user(f"please {rand.random()} " + words(rand.choice([5, 300]), rand.random()))
@@ -393,8 +393,8 @@ class Agent:
     def step(self) -> None:
         for _ in range(self.rand.randrange(0, 4)):
             self.grow()
-        names = ["raw"] * 7 + ["adopted"] * 5 + ["compact"] * 6 + ["rollback"] * 2 + ["rewind"] * 2
-        names += ["think", "restart", "edit", "crash", "limits"] + ["format"] * (self.rand.random() < 0.3)
+        names = ["raw"] * 7 + ["adopted"] * 5 + ["compact"] * 6 + ["rollback"] * 2 + ["rewind"] * 3 + ["think"] * 2
+        names += ["restart", "edit", "crash", "limits"] + ["format"] * (self.rand.random() < 0.3)
         name = self.rand.choice(names) if self.trace else "raw"
         self.trace.append(f"{name} {self.form[0]}{len(self.run.items)}")
         steps: dict[str, Callable[[], None]] = {

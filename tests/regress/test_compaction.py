@@ -229,3 +229,22 @@ def test_compact_over_a_summary_that_stepped_aside_takes_its_place(sidecar: Side
     del run.rest["thinking"]
     answer, _ = fit(sidecar, "takes-place", run)
     assert applied(answer) == [COVERED]  # c1 is live again
+
+
+@pytest.mark.parametrize("format_name", FORMATS)
+def test_fit_rewind_that_ends_in_a_quotation_of_the_newest_summary_is_text(sidecar: Sidecar, format_name: str) -> None:
+    """It covers up to the end of the branch that was left, and stands at the end: that is no evidence of its place."""
+    run = history(format_name).user("go").step(words(900, 1)).answer("a").user("on").step(words(900, 2)).answer("b").user("more")
+    session_id = f"rewound-quote-{format_name}"
+    run.step(words(900, 3)).step(words(900, 4))
+    fit(sidecar, session_id, run, limits=limits(keep_unit_count=0))
+    compact(sidecar, session_id)
+    run.step(words(900, 5)).step(words(900, 6))
+    fit(sidecar, session_id, run)
+    summary = compact(sidecar, session_id, "stage-2").checkpoint.summary.decode()
+    del run.items[3:]
+    run.answer("other").user("so?").answer("yes").user(summary)
+    answer, sent = fit(sidecar, session_id, run)
+    assert json.loads(sent)["messages"] == run.items
+    assert answer.item_count == len(run.items)
+    assert "SUMMARY_DISPLACED" in notes(answer)
