@@ -12,7 +12,7 @@ from pathlib import Path
 import lmdb
 import pytest
 
-from sidecar.core.errors import TrimtabError
+from sidecar.core.errors import StoreFailedError, TrimtabError
 from sidecar.core.types import SessionKey
 from store import LmdbStore, env, writer
 from tests.store import build
@@ -72,6 +72,23 @@ def test_read_more_threads_than_reader_slots_waits_its_turn(tmp_path: Path, monk
     seen = []
     assert together(40, lambda _: seen.append(store.read_item(KEY, 0) == raw)) == []
     assert seen == [True] * 40
+    store.close()
+
+
+def test_read_with_every_reader_slot_taken_for_long_is_refused_and_over_without_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(env, "MAX_READERS", 2)
+    monkeypatch.setattr(env, "LOCK_BYTES", 0)
+    monkeypatch.setattr(env, "SPARE_TXNS", 0)
+    monkeypatch.setattr(env, "READER_TRIES", 3)
+    store = LmdbStore(tmp_path, quota_bytes=0)
+    store.submit(build.plain(KEY, 0, [b"{}"])).result(10)
+    with store._env._lmdb.begin(), store._env._lmdb.begin():
+        with pytest.raises(StoreFailedError, match="read"):
+            store.read_item(KEY, 0)
+        store.submit(build.plain(KEY, 1, [b"[]"])).result(10)  # writes need no slot
+    assert [store.read_item(KEY, number) for number in range(2)] == [b"{}", b"[]"]
     store.close()
 
 
