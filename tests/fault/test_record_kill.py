@@ -25,7 +25,7 @@ def server() -> Iterator[Server]:
         yield made
 
 
-def test_record_is_there_after_a_kill_right_behind_its_answer(server: Server, format_name: str) -> None:
+def test_kind15_record_is_there_after_a_kill_right_behind_its_answer(server: Server, format_name: str) -> None:
     with trimtab.connect(server.target, format=format_name, read_back="none") as t:
         past = history(format_name).user("go")
         t.fit("s", past.body())
@@ -69,7 +69,7 @@ def test_record_is_there_after_a_kill_right_behind_its_answer(server: Server, fo
         assert (fitted.match.new_item_count, fitted.body) == (0, b"")
 
 
-def test_recover_closed_is_closed_after_a_kill_right_behind_its_answer(server: Server, format_name: str) -> None:
+def test_kind15_recover_closed_is_closed_after_a_kill_right_behind_its_answer(server: Server, format_name: str) -> None:
     with trimtab.connect(server.target, format=format_name, read_back="none") as t:
         past = history(format_name).user("go").call(("deploy", {"n": 1}), ("deploy", {"n": 2}))
         t.fit("s", past.body())

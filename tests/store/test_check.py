@@ -112,7 +112,7 @@ def test_check_missing_value_is_found(folder: Path, family: Family) -> None:
 
 
 @pytest.mark.parametrize("family", list(Family))
-def test_damage_to_one_session_leaves_the_other_whole(folder: Path, family: Family) -> None:
+def test_kind15_damage_to_one_session_leaves_the_other_whole(folder: Path, family: Family) -> None:
     edit(folder, flip(data_key(HANDLE, family), -1))
     store = LmdbStore(folder, quota_bytes=0)
     expected = build.full(OTHER, random.Random(2))

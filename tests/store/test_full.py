@@ -95,7 +95,7 @@ def test_stats_used_bytes_is_exact_over_a_life(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("map_bytes", [1 << 20, 3 << 20])
-def test_submit_map_full_is_refused_and_larger_map_goes_on(tmp_path: Path, map_bytes: int) -> None:
+def test_kind25_submit_map_full_is_refused_and_larger_map_goes_on(tmp_path: Path, map_bytes: int) -> None:
     store = LmdbStore(tmp_path, quota_bytes=0, map_bytes=map_bytes)
     whole, refusal = fill(store, 20_000)
     assert "map is full" in refusal.message

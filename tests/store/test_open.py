@@ -207,7 +207,7 @@ def test_open_with_little_address_space_takes_smaller_map_and_says_so(tmp_path: 
     store.close()
 
 
-def test_open_copy_that_was_cut_short_reads_the_rest(tmp_path: Path) -> None:
+def test_kind15_open_copy_that_was_cut_short_reads_the_rest(tmp_path: Path) -> None:
     """Ensure that a file without its end is damage that is told, not the end of the process."""
     store = LmdbStore(tmp_path, quota_bytes=0)
     for number in range(40):
@@ -288,7 +288,7 @@ def test_mount_of_path_is_the_longest_mount_point(path: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["nfs4", "9p", "fuse.sshfs", "cifs"])
-def test_open_on_remote_file_system_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+def test_kind25_open_on_remote_file_system_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     table = tmp_path / "mountinfo"
     table.write_text(f"22 1 0:21 / / rw - {kind} host:/ rw\n")
     monkeypatch.setattr(mounts, "_MOUNTINFO", table)

@@ -75,7 +75,7 @@ def test_read_more_threads_than_reader_slots_waits_its_turn(tmp_path: Path, monk
     store.close()
 
 
-def test_read_with_every_reader_slot_taken_for_long_is_refused_and_over_without_a_restart(
+def test_kind25_read_with_every_reader_slot_taken_for_long_is_refused_and_over_without_a_restart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(env, "MAX_READERS", 2)
@@ -92,7 +92,7 @@ def test_read_with_every_reader_slot_taken_for_long_is_refused_and_over_without_
     store.close()
 
 
-def test_readers_that_were_killed_do_not_pin_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kind25_readers_that_were_killed_do_not_pin_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "IDLE_SECONDS", 0.02)
     store = LmdbStore(tmp_path, quota_bytes=0)
     store.submit(build.plain(KEY, 0, [b"x"])).result(10)
