@@ -184,7 +184,7 @@ class KillAgent(threading.Thread):
             state = common_pb2.EFFECT_STATE_SETTLED
             place = common_pb2.CallRef(item_index=item, call_index=0)
             fields["receipts"] = [common_pb2.Receipt(call=place, state=state, idempotency_key=mark, detail=f"detail {mark}")]
-            self.truth.asked_keys.add(mark)
+            told = self.truth.ask((item, 0), (state, mark, f"detail {mark}", b""))
         if name in PINNED and self.rand.random() < 0.5:
             fields["pins"] = [context_pb2.Pin(tool_name=name)]
             self.truth.asked_pins.add(name)
@@ -193,7 +193,7 @@ class KillAgent(threading.Thread):
             self.truth.asked_anchors[mark] = f"rule {mark}"
         self._fit(**fields)
         if "receipts" in fields:
-            self.truth.receipts[(item, 0)] = (common_pb2.EFFECT_STATE_SETTLED, mark, f"detail {mark}", b"")
+            self.truth.receipts[(item, 0)] = told
         if "pins" in fields:
             self.truth.pins.add(name)
         if "anchors" in fields:
@@ -228,15 +228,16 @@ class KillAgent(threading.Thread):
         first = len(self.history.items)
         self._fit()  # what a kill took of a journal that was not durable is told again
         _, item = self._new_call()
-        self.truth.asked_keys.add(mark)
+        told = self.truth.ask((item, 0), (common_pb2.EFFECT_STATE_PENDING, mark, "", b""))
         place = common_pb2.CallRef(item_index=item, call_index=0)
         pending = common_pb2.Receipt(call=place, state=common_pb2.EFFECT_STATE_PENDING, idempotency_key=mark)
         self._record(f"{mark}-call", first, receipts=[pending])
-        self.truth.receipts[(item, 0)] = (common_pb2.EFFECT_STATE_PENDING, mark, "", b"")
+        self.truth.receipts[(item, 0)] = told
         self._result()
         settled = common_pb2.Receipt(call=place, state=common_pb2.EFFECT_STATE_SETTLED, idempotency_key=mark)
+        told = self.truth.ask((item, 0), (common_pb2.EFFECT_STATE_SETTLED, mark, "", b""))
         self._record(f"{mark}-result", item + 1, receipts=[settled])
-        self.truth.receipts[(item, 0)] = (common_pb2.EFFECT_STATE_SETTLED, mark, "", b"")
+        self.truth.receipts[(item, 0)] = told
         self._fit()
 
     def _compact(self) -> None:

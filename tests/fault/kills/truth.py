@@ -10,13 +10,19 @@ from trimtab.v1 import common_pb2, context_pb2, session_pb2
 __all__ = ["Truth", "differences"]
 
 
+Place = tuple[int, int]
+"""A call: its item, and its place among that item's calls."""
+Told = tuple[int, str, str, bytes]
+"""A receipt: state, idempotency key, detail, result."""
+
+
 @dataclass
 class Truth:
     """One session's acknowledged state, and all that was ever asked of it.
 
     Attributes:
         receipts: by item and call index: (state, idempotency key, detail, result), the newest acknowledged.
-        asked_keys: idempotency keys that were ever sent.
+        asked_receipts: by item and call index: all that were ever sent, in that order.
         anchors: texts of constraints by id, acknowledged.
         asked_anchors: all that were ever sent.
         pins: names of pinned tools, acknowledged.
@@ -30,8 +36,8 @@ class Truth:
         revision: the largest that was acknowledged.
     """
 
-    receipts: dict[tuple[int, int], tuple[int, str, str, bytes]] = field(default_factory=dict)
-    asked_keys: set[str] = field(default_factory=set)
+    receipts: dict[Place, Told] = field(default_factory=dict)
+    asked_receipts: dict[Place, list[Told]] = field(default_factory=dict)
     anchors: dict[str, str] = field(default_factory=dict)
     asked_anchors: dict[str, str] = field(default_factory=dict)
     pins: set[str] = field(default_factory=set)
@@ -45,6 +51,11 @@ class Truth:
     revisions: dict[int, str] = field(default_factory=dict)
     revision: int = 0
     errors: list[str] = field(default_factory=list)
+
+    def ask(self, place: Place, receipt: Told) -> Told:
+        """A receipt is about to be sent."""
+        self.asked_receipts.setdefault(place, []).append(receipt)
+        return receipt
 
     def made(self, revision: int, what: str) -> None:
         """An answer says that something made a revision."""
@@ -84,9 +95,9 @@ def differences(sidecar: Sidecar, session_id: str, truth: Truth, *, read: bool) 
     for place, told in truth.receipts.items():
         if place not in receipts:
             found.append(f"the receipt of call {place} is lost")
-        elif receipts[place] != told and receipts[place][1] not in truth.asked_keys:
-            found.append(f"the receipt of call {place} is another")
-    found += [f"receipt {key} was never given" for _, key, _, _ in receipts.values() if key not in truth.asked_keys]
+        elif receipts[place] not in truth.asked_receipts[place][truth.asked_receipts[place].index(told) :]:
+            found.append(f"the receipt of call {place} is another than the newest that was told, and none sent since")
+    found += [f"the receipt of call {place} was never given" for place in receipts if place not in truth.asked_receipts]
     rules = {rule.id: rule.text for rule in answer.anchors.constraints}
     found += [f"anchor {name} is lost" for name, text in truth.anchors.items() if rules.get(name) != text]
     found += [f"anchor {name} was never given" for name, text in rules.items() if truth.asked_anchors.get(name) != text]
