@@ -217,7 +217,7 @@ class FitCall:
         mark_settled(units, intake.parts, intake.numbers, self.receipts, faulty, self.not_final, indices)
         return stable
 
-    def _closing(self, closed: Mapping[tuple[int, int], bytes]) -> set[int]:
+    def _closing(self, closed: Mapping[tuple[int, int], tuple[bytes, ...]]) -> set[int]:
         """Result parts that only close what a crash interrupted."""
         if not closed:
             return set()

@@ -44,7 +44,7 @@ def closing_results(
     adapter: Adapter,
     body: bytes,
     parts: Sequence[Part],
-    calls: Sequence[tuple[Call, bytes]],
+    calls: Sequence[tuple[Call, Sequence[bytes]]],
 ) -> set[int]:
     """Indices of result parts that say only what closed their call: not final results, in whatever item they stand.
 
@@ -52,12 +52,12 @@ def closing_results(
         adapter: of the body's dialect.
         body: raw.
         parts: of the body.
-        calls: those that were closed, each with the result that closed it.
+        calls: those that were closed, each with the results that closed it, at one time or another.
     """
     found: set[int] = set()
-    for call, result in calls:
-        closed = _identity(adapter, result)
-        found.update(index for index in call.results if _identity(adapter, body[parts[index].start : parts[index].end]) == closed)
+    for call, told in calls:
+        closed = {_identity(adapter, result) for result in told}
+        found.update(index for index in call.results if _identity(adapter, body[parts[index].start : parts[index].end]) in closed)
     return found
 
 

@@ -118,7 +118,7 @@ class Session:
         self.live: list[CheckpointRecord] = []  # of the checkpoints
         self.reasoning_left = False  # some record leaves reasoning out
         self.closing: set[int] = set()  # numbers of items that only close what a crash interrupted
-        self.closed: dict[tuple[int, int], bytes] = {}  # calls that were closed after a crash: the result that says so
+        self.closed: dict[tuple[int, int], tuple[bytes, ...]] = {}  # calls that were closed after a crash: results that say so
         self.trouble: TrimtabError | None = None  # why a queued batch failed
         self.ratio = Ratio()
         self.usage: UsageFigures | None = None
@@ -149,7 +149,7 @@ class Session:
         key = (receipt.call.number, receipt.call.call_index)
         self.receipts[key] = receipt
         if receipt.closing:
-            self.closed[key] = receipt.result
+            self.closed[key] = (*self.closed.get(key, ()), receipt.result)
 
     def add_record(self, record: Offload) -> None:
         """A record, in order of commit."""

@@ -39,6 +39,7 @@ _NUMBERS = itertools.count()
 STATES = [number for _, number in common_pb2.EffectState.items() if number]
 PENDING, NOT_STARTED = common_pb2.EFFECT_STATE_PENDING, common_pb2.EFFECT_STATE_NOT_STARTED
 WAITING, UNKNOWN = common_pb2.EFFECT_STATE_WAITING, common_pb2.EFFECT_STATE_UNKNOWN
+SETTLED, FAILED = common_pb2.EFFECT_STATE_SETTLED, common_pb2.EFFECT_STATE_FAILED
 CLOSED = ("Not run:", "Interrupted:")
 LOOSE = common_pb2.Limits(soft_bytes=1 << 30, target_bytes=1 << 29, min_saving_bytes=1, externalize_bytes=0, keep_unit_count=1)
 TIGHT = common_pb2.Limits(soft_bytes=6000, target_bytes=3000, min_saving_bytes=1, externalize_bytes=4000, keep_unit_count=1)
@@ -127,6 +128,7 @@ class Machine(RuleBasedStateMachine):
         self.goal = ""
         self.receipts: dict[str, tuple[int, str]] = {}  # newest state and key, by call id
         self.closed: set[str] = set()  # calls whose newest receipt is one that closed them
+        self.ever_closed: set[str] = set()  # calls that were closed, whatever was told of them since
         self.held: set[str] = set()  # of these, those of which the agent had said that nobody knows
         self.late: set[str] = set()  # calls whose newest receipt came after their result
         self.requests = 0
@@ -310,6 +312,7 @@ class Machine(RuleBasedStateMachine):
         self.take()
         self.receipts |= {id: (state, id) for id in ids}
         self.closed.difference_update(ids)
+        self.held.difference_update(ids)
         self.late.difference_update(ids)
         self.keeps(self.items, True)
         assert self.place.context.Record(request) == answer
@@ -330,6 +333,7 @@ class Machine(RuleBasedStateMachine):
         self.moved(self.place.context.Record(request).revision, "receipt", must=True)
         self.receipts[id] = (state, key)
         self.closed.discard(id)
+        self.held.discard(id)
         (self.late.add if id in self.results(self.told) else self.late.discard)(id)
         self.keeps(self.told, True)
 
@@ -344,8 +348,9 @@ class Machine(RuleBasedStateMachine):
         assert (known.revision, known.item_count, known.anchors.goal) == (self.revision, len(self.told), self.goal)
         there, results = self.calls(self.told), self.results(self.told)
         said = {each.call.call_id: (each.state, each.idempotency_key) for each in known.receipts}
-        final = {id for id, text in results.items() if id not in self.closed or not text.startswith(CLOSED)}
-        over = self.closed.intersection(final)  # a real result ended what closed them
+        real = {id for id, text in results.items() if id not in self.ever_closed or not text.startswith(CLOSED)}
+        final = real | {id for id in results if self.receipts.get(id, (0, ""))[0] in (SETTLED, FAILED)}
+        over = self.closed.intersection(real)  # a real result ended what closed them
         assert {id: said.get(id) for id in self.receipts if id in there and id not in over} == {
             id: receipt for id, receipt in self.receipts.items() if id in there and id not in over
         }
@@ -376,6 +381,7 @@ class Machine(RuleBasedStateMachine):
             if each.closed_by and id not in self.closed:
                 self.receipts[id] = (each.receipt.state, key)
                 self.closed.add(id)
+                self.ever_closed.add(id)
                 self.late.discard(id)
                 if state == UNKNOWN:
                     self.held.add(id)
@@ -414,8 +420,10 @@ class Machine(RuleBasedStateMachine):
         for id in self.calls(inside):
             assert id in results, f"{id} is covered without its result"
             state = self.receipts.get(id, (0, ""))[0]
-            if id in self.closed:
-                assert not results[id].startswith(CLOSED) and id not in self.held
+            if id in self.ever_closed and results[id].startswith(CLOSED):
+                assert state in (SETTLED, FAILED)  # what closed it, and what is known
+            elif id in self.closed:
+                assert id not in self.held
             else:
                 assert state not in (WAITING, UNKNOWN) and not (id in self.late and state in (PENDING, NOT_STARTED))
 
