@@ -64,6 +64,7 @@ class FitView(NamedTuple):
     build: Callable[[Candidate, bool], Built | None]  # with preview or not
     envelope_bytes: tuple[int, int]  # system, tools
     sums: Sums | None = None  # of all units, as the body is with the records applied; None: not at hand
+    gone: Collection[int] = ()  # items that a checkpoint covers: what is left at one is a summary
 
 
 class Blocked(NamedTuple):
@@ -369,7 +370,9 @@ def blockers(view: FitView, plan: FitPlan) -> list[Blocked]:
     found = [Blocked(-1, size, reason) for size, reason in zip(view.envelope_bytes, ("SYSTEM", "TOOLS"), strict=True) if size]
     for at, item in enumerate(view.items):
         size = item.end - item.start - saved.get(at, 0)
-        if at in unsettled:
+        if at in view.gone:
+            reason = "SUMMARY"
+        elif at in unsettled:
             reason = "UNSETTLED"
         elif at in pinned:
             reason = "PINNED"
@@ -388,4 +391,26 @@ def blockers(view: FitView, plan: FitPlan) -> list[Blocked]:
         found.append(Blocked(at, size, reason))
     found = [each for each in found if each.size_bytes >= BLOCKER_MIN_BYTES]
     found.sort(key=lambda each: (-each.size_bytes, each.item))
-    return found[:BLOCKER_COUNT]
+    found = found[:BLOCKER_COUNT]
+    if plan.pressure_cut or not any(each.reason == "NOTHING_LARGE" for each in found):
+        return found
+    free = _free_bytes(view, first_tail)
+    return [
+        each._replace(reason="LATER") if each.reason == "NOTHING_LARGE" and free.get(each.item, 0) * 2 > each.size_bytes else each
+        for each in found
+    ]
+
+
+def _free_bytes(view: FitView, first_tail: int) -> dict[int, int]:
+    """By item: bytes of what may leave outside the tail, where no cut was made because it was not yet worth one."""
+    free: dict[int, int] = {}
+    for unit in view.units[:first_tail]:
+        if unit.settled:
+            found = [candidate for _, candidate in _results(view, unit, ReductionKind.RESULT)]
+            for call in unit.calls:
+                found += argument_candidates(view.body, view.items, call, view.taken.get(call.item, set()))
+            for candidate in found:
+                size = candidate.end - candidate.start
+                if size >= BLOCKER_MIN_BYTES:  # larger than any stub
+                    free[candidate.item] = free.get(candidate.item, 0) + size
+    return free

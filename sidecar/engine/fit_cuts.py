@@ -79,6 +79,7 @@ class Cutter:
             self._build,
             (sum(end - start for start, end in scanned.system), sum(end - start for start, end in scanned.tools)),
             sums,
+            frozenset() if projection.fold is None else projection.fold.gone,
         )
 
     def tool_name(self, call: Call) -> str:

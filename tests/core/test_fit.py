@@ -6,6 +6,7 @@ import base64
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -571,6 +572,17 @@ def test_blockers_names_why_each_large_item_stays() -> None:
 def test_blockers_without_read_back_says_so() -> None:
     taken = take(run("openai-chat", 3), limits(soft_bytes=1_024, target_bytes=0), can_cut=False)
     assert reasons(taken) == {2: "NO_READ_BACK", 4: "NO_READ_BACK", 6: "PROTECTED_TAIL"}
+
+
+def test_blockers_of_what_may_leave_later_says_so() -> None:
+    made = run("openai-chat", 3)
+    resting = limits(soft_bytes=1_024, target_bytes=0)
+    taken = take(made, resting, floor_bytes=len(made.body()))
+    assert not taken.plan.cuts
+    assert reasons(taken) == {2: "LATER", 4: "LATER", 6: "PROTECTED_TAIL"}
+    # What was tried and could not be made smaller is not promised.
+    tried = blockers(taken.view, msgspec.structs.replace(taken.plan, pressure_cut=True))
+    assert {each.item: each.reason for each in tried} == {2: "NOTHING_LARGE", 4: "NOTHING_LARGE", 6: "PROTECTED_TAIL"}
 
 
 def test_blockers_names_the_envelope_and_the_largest_first() -> None:

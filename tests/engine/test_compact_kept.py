@@ -76,6 +76,15 @@ def test_compact_over_the_limit_commits_and_fit_applies_it_to_raw_history(run: R
     assert after.revision == made.revision == made.checkpoint.revision
 
 
+def test_blockers_name_a_summary(run: Run) -> None:
+    covered = run.compact().checkpoint
+    assert covered is not None
+    run.limits = msgspec.structs.replace(TIGHT, soft_bytes=1_024, target_bytes=1_024)
+    found = {blocker.item_index: blocker.reason for blocker in run.fit().blockers}
+    assert list(found.values()).count("SUMMARY") == 1
+    assert set(found.values()) <= {"SUMMARY", "PROTECTED_TAIL"}
+
+
 def test_compact_keeps_the_tail_and_every_word_of_a_person(run: Run) -> None:
     body = json.loads(run.compact(include_body=True).body)
     raw = json.loads(run.history.body())
