@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict
 
 from trimtab.payload import to_bytes
-from trimtab.settings import Limits, Settings, anchors_of, named
+from trimtab.settings import Limits, Settings, anchors_of, check_options, named
 from trimtab.v1 import common_pb2, context_pb2, session_pb2
 
 __all__ = [
@@ -47,7 +47,9 @@ def compact_request(
 
     Raises:
         ValueError: a mode or summarizer that does not exist.
+        TypeError: an option that does not exist.
     """
+    check_options(options, CompactOptions)
     budget = options.get("budget")
     mode, summarizer = options.get("mode"), options.get("summarizer")
     return context_pb2.CompactRequest(

@@ -250,12 +250,18 @@ class CannotFitError(TrimtabError):
     def __init__(self, response: context_pb2.FitResponse) -> None:
         """Say how far over it is."""
         after = response.after.total_bytes
-        blockers = ", ".join(f"{blocker.reason} {blocker.size_bytes} bytes" for blocker in response.blockers[:3])
+        blockers = ", ".join(
+            f"{blocker.reason} {blocker.size_bytes} bytes{_place(blocker.item_index)}" for blocker in response.blockers[:3]
+        )
         super().__init__(
             f"the body is over its hard limit, and {after} bytes is as small as it gets" + (f": {blockers}" if blockers else ""),
             details={"total_bytes": str(after)},
         )
         self.response = response
+
+
+def _place(item_index: int) -> str:
+    return f" at item {item_index}" if item_index >= 0 else ""
 
 
 _BY_REASON: Mapping[str, type[TrimtabError]] = {

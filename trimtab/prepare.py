@@ -16,7 +16,7 @@ from typing import Any, TypedDict
 from trimtab.compaction import CompactOptions, compact_request, finish_request
 from trimtab.errors import RequestIdReusedError, TrimtabError
 from trimtab.fail_open import FailOpen
-from trimtab.settings import CallOptions, Limits, Settings
+from trimtab.settings import CallOptions, Limits, Settings, check_options
 from trimtab.v1 import common_pb2, context_pb2
 
 __all__ = [
@@ -106,6 +106,7 @@ def prepare_steps(
     """
     if options.get("summarizer") == "caller" and not has_model:
         raise ValueError("summarizer 'caller' needs summarize, which asks your model")
+    check_options(options, PrepareOptions)
     told: CallOptions = {name: value for name, value in options.items() if name in CallOptions.__annotations__}  # type: ignore[assignment]
     try:
         first: context_pb2.FitResponse = yield Call("Fit", settings.fit_request(session_id, body, told))

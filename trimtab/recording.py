@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict
 
 from trimtab.payload import to_bytes
-from trimtab.settings import Settings, anchors_of, named
+from trimtab.settings import Settings, anchors_of, check_options, named
 from trimtab.v1 import common_pb2, context_pb2
 
 __all__ = ["RecordOptions", "receipt", "record_request", "recover_request"]
@@ -69,8 +69,9 @@ def record_request(
     """A RecordRequest for one call.
 
     Raises:
-        TypeError: an item that has no JSON.
+        TypeError: an item that has no JSON; an option that does not exist.
     """
+    check_options(options, RecordOptions)
     return context_pb2.RecordRequest(
         session=settings.session(session_id),
         request_id=request_id,

@@ -9,7 +9,7 @@ from typing import Any, TypedDict
 from trimtab.payload import to_bytes
 from trimtab.v1 import common_pb2, context_pb2
 
-__all__ = ["CallOptions", "Limits", "Settings", "anchors_of", "make_settings", "named"]
+__all__ = ["CallOptions", "Limits", "Settings", "anchors_of", "check_options", "make_settings", "named"]
 
 MAX_MESSAGE_BYTES = (2 << 30) - (2 << 20)
 """gRPC counts in 32 bits, and a message is larger than the body in it."""
@@ -72,7 +72,8 @@ class Settings:
         return common_pb2.SessionRef(scope=self.scope, session_id=session_id)
 
     def fit_request(self, session_id: str, body: bytes, options: CallOptions) -> context_pb2.FitRequest:
-        """A FitRequest for one call."""
+        """A FitRequest for one call. Raises TypeError for an option that does not exist."""
+        check_options(options, CallOptions)
         request = context_pb2.FitRequest(
             session=self.session(session_id),
             format=self.format,
@@ -147,8 +148,13 @@ def make_settings(
 
 
 def make_limits(limits: Limits) -> common_pb2.Limits:
-    """Limits as a proto. Raises ValueError for a name or preset that does not exist."""
+    """Limits as a proto. Raises ValueError for a name or preset that does not exist, TypeError for what is no whole number."""
     values: dict[str, Any] = dict(limits)
+    for name, value in values.items():
+        if name not in Limits.__annotations__:
+            raise ValueError(f"there is no limit {name!r}; limits are {', '.join(Limits.__annotations__)}")
+        if name != "preset" and not isinstance(value, int):
+            raise TypeError(f"{name} must be a whole number, such as 65536; not {value!r}")
     if "preset" in values:
         values["preset"] = named(_PRESETS, values["preset"], "preset")
     return common_pb2.Limits(**values)
@@ -157,6 +163,13 @@ def make_limits(limits: Limits) -> common_pb2.Limits:
 def anchors_of(given: common_pb2.Anchors | Mapping[str, Any] | None) -> common_pb2.Anchors | None:
     """Anchors as a proto."""
     return common_pb2.Anchors(**given) if isinstance(given, Mapping) else given
+
+
+def check_options(options: Mapping[str, Any], known: type) -> None:
+    """Refuse an option that does not exist: a misspelt `receipts` would be lost without a word."""
+    for name in options:
+        if name not in known.__annotations__:
+            raise TypeError(f"there is no option {name!r}; options are {', '.join(known.__annotations__)}")
 
 
 def named(names: Mapping[str, str], name: str, what: str) -> str:

@@ -8,12 +8,13 @@ import copy
 import json
 import logging
 import os
+import re
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +112,26 @@ def test_connect_unknown_name_lists_those_that_there_are(options: dict[str, str]
     given: dict[str, Any] = {"format": "openai-chat", "read_back": "none", **options}
     with pytest.raises(ValueError, match="must be one of"):
         trimtab.connect("unix:/x", **given)
+
+
+def test_connect_refuses_a_limit_that_does_not_exist_or_is_no_number() -> None:
+    given: dict[str, Any] = {"format": "openai-chat", "read_back": "none"}
+    with pytest.raises(ValueError, match="there is no limit 'soft_byte'; limits are preset, soft_bytes"):
+        trimtab.connect("unix:/x", **given, soft_byte=1)
+    with pytest.raises(TypeError, match="soft_bytes must be a whole number"):
+        trimtab.connect("unix:/x", **given, soft_bytes="30KiB")
+
+
+def test_an_option_that_does_not_exist_is_refused(client: trimtab.Trimtab, app: App) -> None:
+    calls: list[Callable[..., Any]] = [
+        lambda **options: client.fit("s", messages_body(1), **options),
+        lambda **options: client.prepare("s", messages_body(1), **options),
+        lambda **options: client.compact("s", "one", messages_body(1), **options),
+        lambda **options: client.record("s", "one", **options),
+    ]
+    for call in calls:
+        with pytest.raises(TypeError, match="there is no option 'reciepts'; options are .*receipts"):
+            call(reciepts=[])
 
 
 def test_fit_bytes_stay_bytes_and_unchanged_is_the_very_object(client: trimtab.Trimtab, app: App) -> None:
@@ -217,6 +238,7 @@ def test_fit_over_a_hard_limit_raises_with_the_answer(client: trimtab.Trimtab) -
     assert caught.value.reason == "CANNOT_FIT"
     assert caught.value.response.outcome == context_pb2.FIT_OUTCOME_CANNOT_FIT
     assert caught.value.response.blockers
+    assert re.search(r"USER_TEXT \d+ bytes at item 0\b", str(caught.value))
     assert client.last == caught.value.response
 
 
