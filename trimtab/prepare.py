@@ -32,7 +32,11 @@ __all__ = [
 ]
 
 _BOUNDARY_BYTES = 64  # of a stage's name in a request_id, which holds 128 bytes; a longer one is hashed
-_NO_MODEL = (context_pb2.KEPT_REASON_ATTEMPTS_SPENT, context_pb2.KEPT_REASON_RESERVE_PROTECTED)
+_NO_MODEL = (
+    context_pb2.KEPT_REASON_ATTEMPTS_SPENT,
+    context_pb2.KEPT_REASON_RESERVE_PROTECTED,
+    context_pb2.KEPT_REASON_DOES_NOT_FIT,  # beside the summaries that there are; the ledger can make one in the place of all
+)
 
 _log = logging.getLogger("trimtab")
 

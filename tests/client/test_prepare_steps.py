@@ -191,9 +191,10 @@ def test_prepare_planned_asks_the_callers_model_and_tells_how_that_went(made: An
         [compacted(KEPT, "SUMMARY_REJECTED", attempt=True)],
         [compacted(KEPT, "ATTEMPTS_SPENT")],
         [compacted(KEPT, "RESERVE_PROTECTED")],
+        [compacted(KEPT, "DOES_NOT_FIT")],
         [compacted(UNKNOWN, attempt=True)],
     ],
-    ids=["rejected", "failed", "unknown", "rejected before", "spent", "reserve", "unknown before"],
+    ids=["rejected", "failed", "unknown", "rejected before", "spent", "reserve", "no room", "unknown before"],
 )
 def test_prepare_without_a_usable_summary_takes_the_ledger_once_under_another_id(answers: list[Any]) -> None:
     script = Script(fit(OVER), *answers, compacted(COMMITTED), fit(FITTED))
