@@ -47,7 +47,7 @@ from sidecar.engine.messages import (
     Note,
 )
 from sidecar.engine.reading import Reading
-from sidecar.engine.receipts import check_result, closing_results
+from sidecar.engine.receipts import check_result, closing_results, late_results
 from sidecar.engine.refs import Refs
 from sidecar.engine.session import Again, Seen, Session
 from sidecar.engine.shape import Shape, hold, plain_shape, position, shape, with_tool
@@ -66,6 +66,9 @@ NOTED_FAULTS = 5
 
 _ENDED = (EffectState.SETTLED, EffectState.FAILED)
 """What is known of an effect once it is over. A call that was closed so needs no result beside the one that closed it."""
+
+_SAYS_LESS = (EffectState.PENDING, EffectState.UNKNOWN, EffectState.WAITING)
+"""What does not speak against a result that was recorded before."""
 
 
 class FitCall:
@@ -172,7 +175,8 @@ class FitCall:
         ]
         self.new_receipts: list[ReceiptRecord] = [
             receipt
-            for receipt in self.refs.receipts(told, revision, next_number)
+            for new in self.refs.receipts(told, revision, next_number)
+            for receipt in [_with_result(session.receipts.get((new.call.number, new.call.call_index)), new)]
             if not _same_receipt(session.receipts.get((receipt.call.number, receipt.call.call_index)), receipt)
         ]
         self.receipts = session.receipts
@@ -234,6 +238,12 @@ class FitCall:
         if gone:
             self.note(
                 "RECORDED_LEFT_OUT", f"{len(gone)} recorded items are not in this body: they stay in the journal, off the branch"
+            )
+        late = late_results(self.receipts, session.closed, self.refs, self.closing) if self.closing else []
+        if late:
+            self.note(
+                "RESULTS_RECORDED",
+                f"{len(late)} calls of this body have a result that only closed them; the real one was recorded: recover has it",
             )
 
     def _replaced(self) -> None:
@@ -464,6 +474,13 @@ class FitCall:
                 raise
             self.note(error.reason, f"{error}: the body may be sent; nothing new was kept")
             return False, change.old_head.revision
+
+
+def _with_result(old: ReceiptRecord | None, new: ReceiptRecord) -> ReceiptRecord:
+    """A receipt without a result, with the one that was recorded before, unless it says that the effect ended otherwise."""
+    if old is None or new.result or old.closing or not (new.state is old.state or new.state in _SAYS_LESS):
+        return new
+    return msgspec.structs.replace(new, result=old.result) if old.result else new
 
 
 def _same_receipt(old: ReceiptRecord | None, new: ReceiptRecord) -> bool:

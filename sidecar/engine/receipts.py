@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from fastpath import Kind, Part, canon, scan, strip_markers
 from sidecar.core.errors import InvalidFieldError, MalformedBodyError
+from sidecar.core.types import ReceiptRecord
 from sidecar.core.units import Call
+from sidecar.engine.refs import Refs
 from sidecar.formats.base import Adapter
 from sidecar.formats.values import check_object, value_text
 
-__all__ = ["check_result", "closing_results", "items_of", "part_of"]
+__all__ = ["check_result", "closing_results", "items_of", "late_results", "part_of"]
 
 _HINT = "give the result as it will stand in the history: a tool message, a tool_result block"
 
@@ -58,6 +60,28 @@ def closing_results(
     for call, told in calls:
         closed = {_identity(adapter, result) for result in told}
         found.update(index for index in call.results if _identity(adapter, body[parts[index].start : parts[index].end]) in closed)
+    return found
+
+
+def late_results(
+    receipts: Mapping[tuple[int, int], ReceiptRecord],
+    closed: Iterable[tuple[int, int]],
+    refs: Refs,
+    closing: Collection[int],
+) -> list[tuple[Call, bytes]]:
+    """Calls of a body that only a closing result answers, with the real one that came by receipt since.
+
+    Args:
+        receipts: the newest of each call.
+        closed: calls that were closed, at one time or another.
+        refs: of the body.
+        closing: result parts of the body that only close a call.
+    """
+    found = []
+    for key in closed:
+        receipt, call = receipts[key], refs.call_at(*key)
+        if call is not None and receipt.result and not receipt.closing and any(index in closing for index in call.results):
+            found.append((call, receipt.result))
     return found
 
 

@@ -33,7 +33,7 @@ from sidecar.engine.messages import (
 )
 from sidecar.engine.reading import Reading
 from sidecar.engine.rebuild import known_body, stored_body
-from sidecar.engine.receipts import items_of, part_of
+from sidecar.engine.receipts import items_of, late_results, part_of
 from sidecar.engine.record_call import known_request, plan_on, untold_with
 from sidecar.engine.record_messages import (
     OpenCallView,
@@ -141,12 +141,8 @@ class RecoverCall:
 
     def _late(self, adapter: Adapter, fit: FitCall) -> Late:
         """Results that came with receipts after their calls were closed, by the part that closed each."""
-        found: Late = {}
-        for key in self.session.closed:
-            receipt, call = self.session.receipts[key], fit.refs.call_at(*key)
-            if call is not None and receipt.result and not receipt.closing:
-                found.update((index, part_of(adapter, receipt.result)) for index in call.results if index in fit.closing)
-        return found
+        late = late_results(self.session.receipts, self.session.closed, fit.refs, fit.closing)
+        return {index: part_of(adapter, result) for call, result in late for index in call.results if index in fit.closing}
 
     # Closing ----------------------------------------------------------------------------------------------------------
 

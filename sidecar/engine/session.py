@@ -98,6 +98,7 @@ class Session:
         self.record_count = 0
         self.anchors = image.anchors if image is not None else Anchors()
         self.receipts: dict[tuple[int, int], ReceiptRecord] = {}
+        self.receipt_bytes = 0  # of the results in these
         self.pins: list[PinKey] = list(image.pins) if image is not None else []
         self.artifact_ids: set[str] = set(image.artifact_ids) if image is not None else set()
         self.envelope_digest = image.envelope_digest if image is not None else b""
@@ -147,6 +148,8 @@ class Session:
     def add_receipt(self, receipt: ReceiptRecord) -> None:
         """A receipt, in order of commit."""
         key = (receipt.call.number, receipt.call.call_index)
+        older = self.receipts.get(key)
+        self.receipt_bytes += len(receipt.result) - (0 if older is None else len(older.result))
         self.receipts[key] = receipt
         if receipt.closing:
             self.closed[key] = (*self.closed.get(key, ()), receipt.result)
@@ -231,7 +234,7 @@ class Session:
         if self.opened is not None:
             bodies += len(self.opened.front) + len(self.opened.unfolded)
         known = len(self.metas) * ITEM_OVERHEAD_BYTES + self.record_count * RECORD_OVERHEAD_BYTES
-        known += len(self.receipts) * RECEIPT_OVERHEAD_BYTES + sum(len(each.result) for each in self.receipts.values())
+        known += len(self.receipts) * RECEIPT_OVERHEAD_BYTES + self.receipt_bytes
         known += sum(len(each.summary) for each in self.checkpoints) + sum(len(each.detail) for each in self.requests.values())
         return bodies + known + sum(map(len, self.pending_raw.values())) + 4096
 

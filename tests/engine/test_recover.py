@@ -440,6 +440,35 @@ def test_a_result_that_comes_with_a_receipt_after_the_close_takes_its_place(run:
     assert opened(run.recover().open_calls) == ["b"]
 
 
+@pytest.mark.parametrize("state", [SETTLED, FAILED, PENDING, UNKNOWN, WAITING, NOT_STARTED])
+@pytest.mark.parametrize("first", [SETTLED, FAILED, UNKNOWN])
+def test_a_recorded_result_stays_until_a_receipt_says_otherwise(run: Run, first: EffectState, state: EffectState) -> None:
+    run.fit([run.user(), run.calls("a")])
+    run.close()
+    run.record(receipts=(run.receipt("a", first, result=run.result("a", "real")),))
+    run.record(receipts=(run.receipt("a", state, idempotency_key="k"),))
+    stays = state is first or state in (PENDING, UNKNOWN, WAITING)
+    for _ in range(2):
+        (receipt,) = run.recover().receipts
+        assert (receipt.state, receipt.idempotency_key, bool(receipt.result)) == (state, "k", stays)
+        assert (_texts(run.recover().body)["a"] == ["real"]) is stays
+        run.desk.reopen()
+
+
+def test_fit_says_that_a_real_result_is_recorded_where_the_body_has_the_closing_one(run: Run) -> None:
+    run.fit([run.user(), run.calls("a", "b")])
+    closed = _history(run.close().body)
+    run.record(receipts=(run.receipt("a", SETTLED, result=run.result("a", "real")),))
+    more = [*closed, run.user("go on")]
+    assert _notes(run.fit(more)) == ["RESULTS_RECORDED"]
+    run.desk.reopen()
+    assert _notes(run.fit(more)) == ["RESULTS_RECORDED"]
+    adopted = _history(run.recover().body)
+    assert _notes(run.fit(adopted)) == []
+    run.record(receipts=(run.receipt("b", FAILED),))
+    assert _notes(run.fit(adopted)) == []
+
+
 @pytest.mark.parametrize("told_first", [True, False])
 @pytest.mark.parametrize("state", [SETTLED, FAILED, NOT_STARTED, PENDING, UNKNOWN])
 def test_a_closed_call_is_open_only_while_its_outcome_is_unknown(run: Run, state: EffectState, told_first: bool) -> None:
