@@ -45,6 +45,8 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, default=None, help="where stores and sockets are put (default: a scratch folder)")
     parser.add_argument("--out", type=Path, default=_DEFAULT_OUT, help=f"JSON file (default {_DEFAULT_OUT})")
     given = parser.parse_args()
+    if given.folder is not None:
+        given.folder.mkdir(parents=True, exist_ok=True)
     raise_malloc_thresholds()  # as a client that was told to; with glibc's own thresholds both sides of a pair are slower
     what = given.what or ["scan", "fit"]
     sizes = [int(size) for size in given.sizes.split(",") if size]
