@@ -17,7 +17,7 @@ from sidecar.core.errors import MalformedBodyError
 from sidecar.core.readback import READ_BACK_TOOL_DESCRIPTION, READ_BACK_TOOL_NAME, READ_BACK_TOOL_SCHEMA
 from sidecar.core.replies import ModelReply, Stop
 from sidecar.core.types import Format, ReductionKind, UsageFigures
-from sidecar.formats.anthropic_messages_rules import LOCAL_RULES, WHOLE_RULES, is_usual
+from sidecar.formats.anthropic_messages_rules import LOCAL_RULES, WHOLE_RULES
 from sidecar.formats.base import Adapter, ContentSpan, Judged, MediaPayload, ReadBackCall, Rows, Style
 from sidecar.formats.blocks import arguments_object, base64_source, block_with_marker, result_value, text_block
 from sidecar.formats.joining import begins_loop_soundly, content_span, last_marker, marked_block, text_item, wrap_string
@@ -26,6 +26,7 @@ from sidecar.formats.requests import own_limit, plain_text, request, taken_over
 from sidecar.formats.rules import History, judge
 from sidecar.formats.spelling import PLAIN, spell
 from sidecar.formats.tools import already_there, append_tool, element_names, last_member
+from sidecar.formats.turn_rules import is_usual
 from sidecar.formats.usage import Figures
 from sidecar.formats.values import check_object, string_at, value_at, value_text
 
