@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from fastpath import Item, Kind, Part, PartFlag, Role, ValueType, decode_string, locate, path_at, strings
 from sidecar.core.artifacts import build_artifact
-from sidecar.core.paths import raw_path
+from sidecar.core.paths import raw_path, shift
 from sidecar.core.stubs import ARGUMENTS_MIN_BYTES, RESULT_MIN_BYTES, StubFacts, stub_text
 from sidecar.core.types import ArtifactRecord, Encoding, Path, ReductionKind
 from sidecar.core.units import Call
@@ -209,6 +209,7 @@ def build(
     raw: bytes,
     number: int,
     removed: list[Path],
+    markers: list[Path],
     tool_name: str,
     asked: str,
     read_tool: str,
@@ -225,6 +226,7 @@ def build(
         raw: the raw item's bytes, as journaled.
         number: of that item.
         removed: raw paths of elements that the item as it came lacks.
+        markers: paths of its elements that are only cache markers.
         tool_name: of the call it belongs to.
         asked: what that call asked.
         read_tool: name of the tool that reads artifacts.
@@ -234,7 +236,7 @@ def build(
     """
     value = body[candidate.start : candidate.end]
     is_string = value[:1] == b'"'
-    found = content_of(adapter, body, candidate, raw=raw, number=number, removed=removed, create_ms=create_ms)
+    found = content_of(adapter, body, candidate, raw=raw, number=number, removed=removed, markers=markers, create_ms=create_ms)
     if found is None:
         return None
     path, artifact, content = found
@@ -265,7 +267,15 @@ def build(
 
 
 def content_of(
-    adapter: Adapter, body: bytes, candidate: Candidate, *, raw: bytes, number: int, removed: list[Path], create_ms: int
+    adapter: Adapter,
+    body: bytes,
+    candidate: Candidate,
+    *,
+    raw: bytes,
+    number: int,
+    removed: list[Path],
+    markers: list[Path],
+    create_ms: int,
 ) -> tuple[Path, ArtifactRecord, bytes] | None:
     """What a candidate holds, as an artifact of the raw item: raw path, record, content. None when it is not there.
 
@@ -276,10 +286,11 @@ def content_of(
         raw: the raw item's bytes, as journaled.
         number: of that item.
         removed: raw paths of elements that the item as it came lacks.
+        markers: paths of its elements that are only cache markers.
         create_ms: now.
     """
     is_string = body[candidate.start] == _QUOTE
-    path = raw_path(raw, candidate.path, removed, is_string=is_string)
+    path = raw_path(raw, shift(candidate.path, markers), removed, is_string=is_string)
     span = None if path is None else locate(raw, 0, path)
     if path is None or span is None:
         return None

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 from fastpath import Item, Kind, Part, PartFlag, Role, ValueType, decode_string, locate, path_at
 from sidecar.core.artifacts import find_artifact_id
 from sidecar.core.foreign import cut_text
+from sidecar.core.paths import marker_paths, shift
 from sidecar.core.readback import show, whole_characters
 from sidecar.core.stubs import FENCE
 from sidecar.core.types import Anchors, CallKey, EffectState, Path, ReceiptRecord
@@ -223,10 +224,7 @@ class _Reader:
             return ()
         item = self._items[part.item]
         path: Path = () if item.role == Role.RESULT else path_at(self._body, item.start, part.start) or ()
-        if path and isinstance(path[-1], int):
-            # Paths are those of raw items, which have no blocks that are only cache markers.
-            own = self._parts[item.first_part : item.first_part + item.part_count]
-            path = (*path[:-1], path[-1] - sum(p.kind == Kind.MARKER and p.parent < 0 and p.start < part.start for p in own))
+        path = shift(path, marker_paths(self._body, item, self._parts))
         return tuple(dict.fromkeys(id for at, id in left if at[: len(path)] == path))
 
     def _result(self, index: int, artifact_ids: tuple[str, ...]) -> tuple[bytes, int]:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from fastpath import Edit, Item
+from fastpath import Edit, Item, Part
 from sidecar.core.contract import Placed
 from sidecar.core.fold import Fold
 from sidecar.core.match import Matched
-from sidecar.core.paths import shift
+from sidecar.core.paths import among, marker_paths, shift
 from sidecar.core.records import Applied, apply_records, removals
 from sidecar.core.types import Offload, Path, ReductionKind
 from sidecar.formats.base import Adapter
@@ -49,6 +49,7 @@ def project(
     adapter: Adapter,
     body: bytes,
     items: Sequence[Item],
+    parts: Sequence[Part],
     matches: Sequence[Matched],
     numbers: Sequence[int],
     records: Mapping[int, Sequence[Offload]],
@@ -62,6 +63,7 @@ def project(
         adapter: of the dialect.
         body: as it came.
         items: of the body.
+        parts: of the body.
         matches: of each item: how many of its records it came with.
         numbers: of each item.
         records: of the session, by number of the raw item, in order of commit.
@@ -82,13 +84,14 @@ def project(
             count = matches[at].record_count
             if at >= reasoning_end and any(record.kind is ReductionKind.REASONING for record in own[count:]):
                 own, reasoning_back = in_force(own, count), True
-            found = apply_records(adapter, body, items[at].start, at, own, count)[0]
+            markers = marker_paths(body, items[at], parts)
+            found = apply_records(adapter, body, items[at].start, at, own, count, markers=markers)[0]
             if folded is not None and at in folded.kept_spans:
                 stays = [each for each in found if each.edit is None or _within(each.edit, folded.kept_spans[at])]
                 hidden += len(found) - len(stays)
                 found = stays
             applied.extend(found)
-            taken[at] = _taken(own, removals(own, count))
+            taken[at] = _taken(own, removals(own, count), markers)
             item_count = at + 1
     saved: dict[int, int] = {}
     placed: list[Placed] = []
@@ -159,13 +162,13 @@ def totals_of(applied: Sequence[Applied], folded: Fold | None = None) -> Totals:
     return totals
 
 
-def _taken(records: Sequence[Offload], gone: Sequence[Path]) -> set[Path]:
-    """Paths of replaced values as they stand in an item that lacks `gone`, in both spellings of a text."""
+def _taken(records: Sequence[Offload], gone: Sequence[Path], markers: Sequence[Path]) -> set[Path]:
+    """Paths of replaced values as they stand in an item that lacks `gone` and has `markers`, in both spellings of a text."""
     taken: set[Path] = set()
     for record in records:
         if not record.replacement and record.path in gone:
             continue  # another element stands there now
-        path = shift(record.path, gone)
+        path = among(shift(record.path, gone), markers)
         taken.add(path)
         if record.replacement[:1] == b'"':
             taken.add((*path, 0, b"text"))

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from fastpath import Edit
-from sidecar.core.paths import find, removal_spans, shift
+from sidecar.core.paths import among, find, removal_spans, shift
 from sidecar.core.types import Offload, Path
 from sidecar.formats.base import Adapter
 from sidecar.formats.spelling import style_of
@@ -46,6 +46,7 @@ def apply_records(
     records: Sequence[Offload],
     record_count: int,
     going: Sequence[Path] = (),
+    markers: Sequence[Path] = (),
 ) -> tuple[list[Applied], dict[Path, tuple[int, int]]]:
     """Edits of one item.
 
@@ -57,19 +58,20 @@ def apply_records(
         records: all of the raw item, in order of commit.
         record_count: how many of them the item came with.
         going: raw paths of further elements that are about to be left out of it.
+        markers: paths of its elements that are only cache markers.
 
     Returns:
         One `Applied` for each record, in order of commit; and the spans of the elements in `going`, by raw path.
     """
     gone = removals(records, record_count)
     late = [record.path for record in records[record_count:] if not record.replacement]
-    moved = {path: shift(path, gone) for path in (*late, *going)}
+    moved = {path: among(shift(path, gone), markers) for path in (*late, *going)}
     spans = removal_spans(body, start, moved.values()) if moved else {}
     applied: list[Applied] = [Applied(item, record, None) for record in records[:record_count]]
     for record in records[record_count:]:
         edit: Edit | None = None
         if record.replacement:
-            span = find(body, start, record.path, gone, is_string=record.replacement[:1] == b'"')
+            span = find(body, start, record.path, gone, is_string=record.replacement[:1] == b'"', markers=markers)
             if span is not None:
                 edit = replace_value(adapter, body, span, record.replacement)
         else:

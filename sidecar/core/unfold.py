@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import NamedTuple
 
-from fastpath import Edit, Item, ItemFlag, Kind, Part, PartFlag, Role, canon, scan, splice
+from fastpath import Edit, Item, ItemFlag, Kind, Part, Role, canon, scan, splice
 from sidecar.core.compaction import CheckpointRecord
 from sidecar.core.summary import LABEL, pointer_text
 from sidecar.formats.base import Adapter, ContentSpan
@@ -160,16 +160,13 @@ def _hits(
     by_item = {_digest(adapter, adapter.text_item(each.summary, each.role, b"", PLAIN)): each for each in known.checkpoints}
     hits: list[_Hit] = []
 
-    def hit(item: int, element: int, record: CheckpointRecord, marked: bool) -> None:
-        marker = adapter.last_marker(body, items[item].start, items[item].end) if marked else b""
-        hits.append(_Hit(item, element, record, marker))
-
     for index, item in enumerate(items):
         if item.role not in (Role.USER, Role.ASSISTANT) or body.find(_FENCE, item.start, item.end) < 0:
             continue
         whole = by_item.get(_digest(adapter, body[item.start : item.end]))
         if whole is not None:
-            hit(index, 0, whole, bool(item.flags & ItemFlag.MARKED))
+            marker = adapter.last_marker(body, item.start, item.end) if item.flags & ItemFlag.MARKED else b""
+            hits.append(_Hit(index, 0, whole, marker))
             continue
         span = adapter.content_span(body, item) if item.role == Role.USER else None
         for part in parts[item.first_part : item.first_part + item.part_count]:
@@ -178,7 +175,8 @@ def _hits(
             record = by_text.get(sha256(decode(part.payload_start, part.payload_end)).digest())
             if record is not None:
                 element = next((n for n, each in enumerate(span.elements) if each[1] >= part.end), 0)
-                hit(index, element, record, bool(part.flags & PartFlag.MARKED))
+                marker = adapter.element_marker(body, *span.elements[element]) if item.flags & ItemFlag.MARKED else b""
+                hits.append(_Hit(index, element, record, marker))
     return hits
 
 

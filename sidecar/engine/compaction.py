@@ -423,6 +423,7 @@ class Compaction:
                 fit.adapter,
                 intake.body,
                 intake.items,
+                intake.parts,
                 intake.alignment.items,
                 intake.numbers,
                 session.records,

@@ -21,6 +21,7 @@ from sidecar.core.cuts import Built
 from sidecar.core.errors import InternalError, InvalidFieldError, ReadBackRequiredError, RevisionConflictError, TrimtabError
 from sidecar.core.fit import plan_fit
 from sidecar.core.limits import Effective, check_given, merge, resolve
+from sidecar.core.paths import marker_paths
 from sidecar.core.projection import Projection, totals_of
 from sidecar.core.readback import READ_BACK_TOOL_NAME
 from sidecar.core.records import Applied, apply_records, replace_value
@@ -449,7 +450,9 @@ class FitCall:
         for at, paths in going.items():
             records = self.session.records.get(self.intake.numbers[at], [])
             count = self.intake.alignment.items[at].record_count
-            again, found = apply_records(adapter, self.intake.body, self.intake.items[at].start, at, records, count, paths)
+            item = self.intake.items[at]
+            markers = marker_paths(self.intake.body, item, self.intake.parts)
+            again, found = apply_records(adapter, self.intake.body, item.start, at, records, count, paths, markers)
             applied += again
             placed += [Placed(each.edit, each.record.kind, at, True) for each in again if each.edit is not None]
             spans.update({(at, path): span for path, span in found.items()})

@@ -9,6 +9,7 @@ from fastpath import Kind
 from sidecar.core.artifacts import find_artifact_id
 from sidecar.core.cuts import Built, Candidate, build, text_of
 from sidecar.core.fit import FitView
+from sidecar.core.paths import marker_paths
 from sidecar.core.projection import Projection
 from sidecar.core.readback import READ_BACK_TOOL_NAME
 from sidecar.core.records import removals
@@ -107,6 +108,7 @@ class Cutter:
             raw=raw,
             number=number,
             removed=removed,
+            markers=marker_paths(intake.body, intake.items[candidate.item], intake.parts),
             tool_name=tool,
             asked=asked,
             read_tool=fit.read_tool,

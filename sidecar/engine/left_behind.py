@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from sidecar.core.cuts import Candidate, argument_candidates, content_of, media_candidates, result_candidates
+from sidecar.core.paths import marker_paths
 from sidecar.core.records import removals
 from sidecar.core.types import ArtifactRecord, ArtifactSource, Path
 from sidecar.core.units import Unit
@@ -45,7 +46,16 @@ def left_behind(call: FitCall, units: Sequence[Unit]) -> list[LeftBehind]:
         records = session.records.get(number, [])
         removed = removals(records, intake.alignment.items[candidate.item].record_count)
         raw = call.cutter.raw(candidate.item, number)
-        held = content_of(call.adapter, intake.body, candidate, raw=raw, number=number, removed=removed, create_ms=call.now_ms)
+        held = content_of(
+            call.adapter,
+            intake.body,
+            candidate,
+            raw=raw,
+            number=number,
+            removed=removed,
+            markers=marker_paths(intake.body, intake.items[candidate.item], intake.parts),
+            create_ms=call.now_ms,
+        )
         if held is None or any(_within(held[0], record.path) or _within(record.path, held[0]) for record in records):
             continue
         path, artifact, _ = held

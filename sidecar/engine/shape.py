@@ -187,4 +187,4 @@ def _project(call: FitCall, applied: list[Applicable]) -> tuple[Projection, bool
             return earlier, True
     folded = fold(adapter, intake.body, intake.items, intake.parts, applied, intake.markers) if applied else None
     matches = intake.alignment.items
-    return project(adapter, intake.body, intake.items, matches, numbers, records, count, current, folded), False
+    return project(adapter, intake.body, intake.items, intake.parts, matches, numbers, records, count, current, folded), False

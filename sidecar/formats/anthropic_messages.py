@@ -20,7 +20,15 @@ from sidecar.core.types import Format, ReductionKind, UsageFigures
 from sidecar.formats.anthropic_messages_rules import LOCAL_RULES, WHOLE_RULES
 from sidecar.formats.base import Adapter, ContentSpan, Judged, MediaPayload, ReadBackCall, Rows, Style
 from sidecar.formats.blocks import arguments_object, base64_source, block_with_marker, result_value, text_block
-from sidecar.formats.joining import begins_loop_soundly, content_span, last_marker, marked_block, text_item, wrap_string
+from sidecar.formats.joining import (
+    begins_loop_soundly,
+    block_marker,
+    content_span,
+    last_marker,
+    marked_block,
+    text_item,
+    wrap_string,
+)
 from sidecar.formats.replies import block_kinds, content_text, no_reply, response_object, stop_of, usage_of
 from sidecar.formats.requests import own_limit, plain_text, request, taken_over
 from sidecar.formats.rules import History, judge
@@ -285,6 +293,10 @@ class AnthropicMessages(Adapter):
     def last_marker(self, body: bytes, start: int, end: int) -> bytes:
         """See Adapter."""
         return last_marker(body[start:end], GRAMMAR, on_item=False)
+
+    def element_marker(self, body: bytes, start: int, end: int) -> bytes:
+        """See Adapter."""
+        return block_marker(body[start:end])
 
     def may_follow_summary(self, scan: Scan, rows: Rows, index: int) -> bool:
         """See Adapter. `adaptive` thinking does not ask for a thinking block in front; a type that is not known may.

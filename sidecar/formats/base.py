@@ -201,6 +201,10 @@ class Adapter(ABC):
         """JSON value of the last cache marker in the item at that span, as `text_item` takes it; b"" for none."""
 
     @abstractmethod
+    def element_marker(self, body: bytes, start: int, end: int) -> bytes:
+        """The same of one element of a content list, as `content_span` gives it."""
+
+    @abstractmethod
     def may_follow_summary(self, scan: Scan, rows: Rows, index: int) -> bool:
         """Whether the assistant item at `index`, and all that follows, may stand behind a new user item without results.
 

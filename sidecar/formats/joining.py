@@ -11,8 +11,9 @@ from fastpath import Grammar, GrammarSpec, Item, MalformedError, Part, PartFlag,
 from sidecar.formats.base import ContentSpan, Rows, Style
 from sidecar.formats.rules import ASSISTANT, REASONING, RESULT, USER, is_blank_string
 from sidecar.formats.spelling import spell
+from sidecar.formats.values import value_at
 
-__all__ = ["begins_loop_soundly", "content_span", "last_marker", "marked_block", "text_item", "wrap_string"]
+__all__ = ["begins_loop_soundly", "block_marker", "content_span", "last_marker", "marked_block", "text_item", "wrap_string"]
 
 # An item read as a body of its own, whose history is its content: the scan then tells members and elements apart.
 _CONTENT = b"content"
@@ -83,6 +84,12 @@ def content_span(body: bytes, item: Item) -> ContentSpan | None:
             return None
         elements.append((item.start + block[0], item.start + block[1]))
     return ContentSpan(start, end, False, tuple(elements)) if elements else None
+
+
+def block_marker(block: bytes) -> bytes:
+    """Value of the `cache_control` of a block; empty for none. Null and false are none."""
+    found = value_at(block, _MARKER.encode()) if block[:1] == b"{" else b""
+    return b"" if found in _NO_MARKER else found
 
 
 def last_marker(item: bytes, grammar: Grammar, *, on_item: bool) -> bytes:

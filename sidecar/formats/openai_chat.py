@@ -16,7 +16,7 @@ from sidecar.core.replies import ModelReply, Stop
 from sidecar.core.types import Format, ReductionKind, UsageFigures
 from sidecar.formats.base import Adapter, ContentSpan, Judged, MediaPayload, ReadBackCall, Rows, Style
 from sidecar.formats.blocks import arguments_object, base64_source, block_with_marker, data_url, result_value, text_block
-from sidecar.formats.joining import content_span, last_marker, marked_block, text_item, wrap_string
+from sidecar.formats.joining import block_marker, content_span, last_marker, marked_block, text_item, wrap_string
 from sidecar.formats.openai_chat_rules import LOCAL_RULES, WHOLE_RULES
 from sidecar.formats.replies import block_kinds, content_text, is_told, no_reply, response_object, stop_of, usage_of
 from sidecar.formats.requests import own_limit, plain_text, request, taken_over
@@ -307,6 +307,10 @@ class OpenAIChat(Adapter):
     def last_marker(self, body: bytes, start: int, end: int) -> bytes:
         """See Adapter. Only `cache_control`: OpenAI's own breakpoint is another thing, and its value means nothing there."""
         return last_marker(body[start:end], GRAMMAR, on_item=True)
+
+    def element_marker(self, body: bytes, start: int, end: int) -> bytes:
+        """See Adapter."""
+        return block_marker(body[start:end])
 
     def may_follow_summary(self, scan: Scan, rows: Rows, index: int) -> bool:
         """Always: what servers ask of reasoning, they ask of items with calls wherever these stand, and those keep theirs."""

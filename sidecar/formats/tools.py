@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from fastpath import Edit, Scan
+from fastpath import Edit, Scan, locate
 from sidecar.core.readback import READ_BACK_TOOL_NAME
 from sidecar.formats.base import Style
 from sidecar.formats.spelling import spell, style_of
@@ -43,35 +43,68 @@ def _root_style(scan: Scan) -> Style:
     return style_of(scan.body[start:end])
 
 
-def already_there(scan: Scan, names: list[bytes], schema: tuple[bytes, ...]) -> Present:
-    """Look for a tool of the read-back tool's name. It is ours when its schema, at `schema` in the tool, knows `artifact_id`."""
+def already_there(scan: Scan, names: list[bytes], schema: tuple[bytes, ...], elements_at: tuple[bytes, ...] = ()) -> Present:
+    """Look for a tool of the read-back tool's name. It is ours when its schema, at `schema` in the tool, knows `artifact_id`.
+
+    Args:
+        scan: of the body.
+        names: of all its tools.
+        schema: where a tool has it.
+        elements_at: where the root member holds the array of tools, when it is none itself.
+    """
     ours = READ_BACK_TOOL_NAME.encode()
     if ours not in names:
         return Present(False, None)
     for start, end in scan.tools:
-        for element in elements(scan.body[start:end]):
+        tools = scan.body[start:end]
+        for element in elements(value_at(tools, *elements_at) if elements_at else tools):
             if value_at(element, *schema, b"properties", b"artifact_id"):
                 return Present(True, Edit(end, end, b""))
     return Present(True, None)
 
 
-def append_tool(scan: Scan, key: bytes, tool: dict[str, object]) -> Edit | None:
-    """The edit that adds a tool after the last one, or a member `key` at the end of the root; None when it is no array."""
+def append_tool(scan: Scan, key: bytes, tool: dict[str, object], inner: bytes = b"") -> Edit | None:
+    """The edit that adds a tool after the last one, or a member `key` at the end of the root; None when it is no array.
+
+    Args:
+        scan: of the body.
+        key: root member that is the array of tools, or, with `inner`, an object that holds it.
+        tool: to add.
+        inner: the member of that object.
+    """
     body = scan.body
     style = _root_style(scan)
-    comma = b", " if style.spaced else b","
+    comma, colon = (b", ", b": ") if style.spaced else (b",", b":")
+    fresh = spell([tool], style) if not inner else spell({inner.decode(): [tool]}, style)
     for member in reversed(scan.members):
         if member.key != key:
             continue
-        if body[member.start : member.end] == b"null":
+        start, end = member.start, member.end
+        if body[start:end] == b"null":
             # Some SDKs write absent members as null.
-            return Edit(member.start, member.end, spell([tool], style))
-        if body[member.start : member.start + 1] != b"[":
+            return Edit(start, end, fresh)
+        if inner:
+            if body[start : start + 1] != b"{":
+                return None
+            span = locate(body, start, (inner,))
+            if span is None:
+                at = _before_end(body, end)
+                added = spell(inner.decode(), style) + colon + spell([tool], style)
+                return Edit(at, at, added if body[at - 1 : at] == b"{" else comma + added)
+            start, end = span
+            if body[start:end] == b"null":
+                return Edit(start, end, spell([tool], style))
+        if body[start : start + 1] != b"[":
             return None
-        at = member.end - 1
-        while body[at - 1] in _SPACE:
-            at -= 1
+        at = _before_end(body, end)
         return Edit(at, at, spell(tool, style) if body[at - 1 : at] == b"[" else comma + spell(tool, style))
     at = max(member.end for member in scan.members)
-    name = spell(key.decode(), style) + (b": " if style.spaced else b":")
-    return Edit(at, at, comma + name + spell([tool], style))
+    return Edit(at, at, comma + spell(key.decode(), style) + colon + fresh)
+
+
+def _before_end(body: bytes, end: int) -> int:
+    """Where the last element of an array or object that ends there ends, white space apart."""
+    at = end - 1
+    while body[at - 1] in _SPACE:
+        at -= 1
+    return at

@@ -10,6 +10,7 @@ from fastpath import Edit, Scan, decode_string, scan, splice, strip_markers
 from sidecar.core.cuts import Built, Candidate, build, text_of
 from sidecar.core.fit import FitPlan, FitView, plan_fit
 from sidecar.core.limits import Effective, resolve
+from sidecar.core.paths import marker_paths
 from sidecar.core.records import apply_records
 from sidecar.core.types import CallKey, EffectState, Format, LimitsGiven, Offload, Path, ReceiptRecord, ReductionKind
 from sidecar.core.units import Call, Unit, build_units, mark_settled
@@ -144,6 +145,7 @@ def take(
             raw=strip_markers(body, item.start, item.end, chosen.grammar),
             number=candidate.item,
             removed=[],
+            markers=marker_paths(body, item, parts),
             tool_name="" if call is None else name_of(call),
             asked="" if call is None else text_of(body, call.part.payload_start, call.part.payload_end),
             read_tool=READ_TOOL,
