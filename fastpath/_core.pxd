@@ -29,6 +29,7 @@ cdef extern from "fp_grammar.h":
         int16_t item
         int16_t system_shape
         int16_t tools_shape
+        uint8_t history_text
     fp_grammar *fp_grammar_new(int32_t shape_count, int32_t atom_count, int32_t field_count) nogil
     void fp_grammar_free(fp_grammar *grammar) nogil
     int fp_grammar_atom(fp_grammar *grammar, const uint8_t *text, int32_t length) nogil

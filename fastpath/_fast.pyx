@@ -151,6 +151,7 @@ cdef class Grammar:
         for name, shape in spec.shapes.items():
             self._add_shape(numbers, numbers[name], shape)
         self.tables.item = numbers[spec.item]
+        self.tables.history_text = bool(spec.history_text)
         self.tables.system_shape = numbers[spec.system_shape]
         self.tables.tools_shape = numbers[spec.tools_shape]
 

@@ -171,6 +171,8 @@ class ItemMatch:
         elif code == Code.ERROR:
             if node.type == ValueType.TRUE or (node.type == ValueType.STRING and self._text(node) == b"error"):
                 open_part.flags |= PartFlag.ERROR
+        elif code == Code.FAILURE:
+            open_part.flags |= PartFlag.ERROR if real else 0
         elif code == Code.SIGNATURE:
             if node.type == ValueType.STRING and node.end - node.start > 2:
                 open_part.flags |= PartFlag.SIGNED

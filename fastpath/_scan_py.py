@@ -164,6 +164,8 @@ class _RootReader:
                 found.history = (start, -1)
                 self.reader.value_count += 1
                 return self._items(start + 1, resumed=False)
+            if self.spec.history_text and self.reader.byte(start) == 0x22:
+                return self._text(key, key_start, start)
             self.not_array = start
             found.history = (-1, -1)
         node = self.reader.value(start, 1, key, key_start)
@@ -172,6 +174,17 @@ class _RootReader:
             markers = ItemMatch(found.body, self.spec, node, shape).marker_count
         found.members.append(Member(key, key_start, start, node.end))
         found._member_markers.append(markers)
+        return node.end
+
+    def _text(self, key: bytes, key_start: int, start: int) -> int:
+        """Read a string that stands for the history; the offset after it."""
+        found = self.found
+        self.not_array = -1
+        node = self.reader.value(start, 2)
+        self._file(node)
+        found.history = (start, node.end)
+        found.members.append(Member(key, key_start, start, node.end))
+        found._member_markers.append(0)
         return node.end
 
     def _items(self, position: int, *, resumed: bool) -> int:
@@ -225,6 +238,8 @@ class _RootReader:
     def _resume(self, previous: Scan) -> int:
         """Take over what both bodies begin with; the offset to go on from inside the history array, or -1 for none."""
         found, body = self.found, self.found.body
+        if previous.body[previous.history[0]] != 0x5B:
+            return -1
         common = _common_prefix(body, previous.body)
         count = _whole_items(body, previous._items, common)
         if count == 0:

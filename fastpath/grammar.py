@@ -69,6 +69,7 @@ class Code(IntEnum):
     ERROR = 4  # sets PartFlag.ERROR when the value is true or the string "error"
     SIGNATURE = 5  # sets PartFlag.SIGNED when the value is a string that is not empty
     MARKER = 6  # a cache marker: sets PartFlag.MARKED and ItemFlag.MARKED; not part of an item's identity
+    FAILURE = 7  # sets PartFlag.ERROR when the value is neither null nor false
 
 
 class PartFlag(IntFlag):
@@ -129,6 +130,7 @@ class GrammarSpec(NamedTuple):
 
     Attributes:
         history: keys of the root member that holds the items (an array); the first that is present counts.
+        history_text: a string in that place is the only item, matched as an element of the array would be.
         system: keys of root members that are system text.
         tools: keys of root members that are tool schemas.
         item: shape of one item.
@@ -144,3 +146,4 @@ class GrammarSpec(NamedTuple):
     shapes: dict[str, Shape]
     system_shape: str = ""
     tools_shape: str = ""
+    history_text: bool = False

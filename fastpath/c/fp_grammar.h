@@ -13,7 +13,8 @@ enum {
     FP_CODE_PAYLOAD,
     FP_CODE_ERROR,
     FP_CODE_SIGNATURE,
-    FP_CODE_MARKER
+    FP_CODE_MARKER,
+    FP_CODE_FAILURE
 }; /* as Code */
 enum { FP_ROOT_NONE, FP_ROOT_HISTORY, FP_ROOT_SYSTEM, FP_ROOT_TOOLS };
 
@@ -52,6 +53,7 @@ typedef struct {
     int16_t *field_of; /* [shape][atom], or -1 */
     int16_t *case_of;  /* [shape][atom]: shape, or -1 */
     int16_t item, system_shape, tools_shape;
+    uint8_t history_text; /* a string in the place of the history is its only item */
 } fp_grammar;
 
 /* NULL when there is no memory. Counts are upper bounds. */

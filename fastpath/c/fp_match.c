@@ -83,6 +83,9 @@ static void file_value(context *c, const fp_node *node, int code, int32_t part, 
         case FP_CODE_ERROR:
             if (node->type == FP_TRUE || (node->type == FP_STRING && is_text(c, node, "error"))) open->flags |= FP_PART_ERROR;
             break;
+        case FP_CODE_FAILURE:
+            if (real) open->flags |= FP_PART_ERROR;
+            break;
         case FP_CODE_SIGNATURE:
             if (node->type == FP_STRING && node->end - node->start > 2) open->flags |= FP_PART_SIGNED;
             break;

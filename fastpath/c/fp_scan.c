@@ -134,6 +134,14 @@ static int32_t read_member(root *r, int32_t position) {
             if (++r->reader.value_count > FP_VALUE_LIMIT) return fail(r, start, FP_TOO_MANY_VALUES);
             return read_items(r, start + 1, 0);
         }
+        if (grammar->history_text && start < r->reader.end && r->reader.body[start] == '"') {
+            r->not_array = -1;
+            scan->history_start = start;
+            scan->history_member = scan->member_count - 1;
+            int32_t text_end = read_item(r, start);
+            if (text_end >= 0) scan->history_end = member->end = text_end;
+            return text_end;
+        }
         r->not_array = start;
         scan->history_member = -1;
     }
@@ -190,6 +198,7 @@ static void *copy_rows(const void *rows, int32_t count, size_t size) {
  * memory. */
 static int32_t resume(root *r, const fp_scan *previous, const uint8_t *previous_body, int32_t previous_size) {
     fp_scan *scan = r->scan;
+    if (previous_body[previous->history_start] != '[') return 0;
     int32_t shorter = previous_size < r->reader.end ? previous_size : r->reader.end;
     int32_t count = whole_items(previous, r->reader.body, common_prefix(r->reader.body, previous_body, shorter));
     if (count == 0) return 0;

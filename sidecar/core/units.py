@@ -104,7 +104,7 @@ class _AnsweredLateError(Exception):
 class _Open:
     """Calls that wait for a result, by what could answer them. Each call enters and leaves a queue once."""
 
-    __slots__ = ("by_id", "by_name", "decode", "in_turn", "last", "late", "since", "unit")
+    __slots__ = ("bare", "by_id", "by_name", "decode", "in_turn", "last", "late", "since", "unit")
 
     def __init__(self, decode: Callable[[int, int], bytes], since: int, late: Waiting) -> None:
         """Units before item `since` are taken over, with what waits in them."""
@@ -115,6 +115,7 @@ class _Open:
         self.last: dict[tuple[bytes, bool], Call] = {}  # of the newest turn: its last call with that id
         self.in_turn: tuple[deque[Call], deque[Call]] = (deque(), deque())  # of the newest turn, the provider's own apart
         self.by_name: dict[tuple[bytes, bool], deque[Call]] | None = None  # the same by name; made when it is asked for
+        self.bare: dict[tuple[bytes, bool], deque[Call]] | None = None  # the same, of those without an id
         self.late = late  # of older turns
 
     def begin(self, unit: Unit) -> None:
@@ -124,7 +125,7 @@ class _Open:
                 if call.id and not call.results:
                     self.late.setdefault((call.id, call.server), []).append((self.unit, call))
         self.unit = unit
-        self.by_id, self.last, self.in_turn, self.by_name = {}, {}, (deque(), deque()), None
+        self.by_id, self.last, self.in_turn, self.by_name, self.bare = {}, {}, (deque(), deque()), None, None
 
     def add(self, call: Call) -> None:
         """A call of the newest turn."""
@@ -134,6 +135,8 @@ class _Open:
         self.in_turn[call.server].append(call)
         if self.by_name is not None:
             self._name(self.by_name, call)
+        if self.bare is not None and not call.id:
+            self._name(self.bare, call)
 
     def owner(self, part: Part) -> tuple[Unit, Call] | None:
         """The call that a result answers, with its unit: of the newest turn first, unanswered first."""
@@ -152,6 +155,14 @@ class _Open:
                 raise _AnsweredLateError
             return late.pop()
         again = self.last.get((id, server))
+        if again is None and part.name_start >= 0:
+            # Some clients give ids to results of calls that came without.
+            if self.bare is None:
+                self.bare = {}
+                for each in self.unit.calls:
+                    if not each.id:
+                        self._name(self.bare, each)
+            again = _next(self.bare.get((self.decode(part.name_start, part.name_end), server)))
         return None if again is None else (self.unit, again)
 
     def _by_order(self, part: Part, server: bool) -> tuple[Unit, Call] | None:

@@ -36,7 +36,7 @@ from sidecar.core.types import (
     ReceiptRecord,
     UsageFigures,
 )
-from sidecar.core.units import mark_settled
+from sidecar.core.units import Call, mark_settled
 from sidecar.engine.commit import Change, commit
 from sidecar.engine.fit_answer import answer
 from sidecar.engine.fit_change import change_of
@@ -169,7 +169,7 @@ class FitCall:
         given, session = self.given, self.session
         revision = session.head.revision + 1
         told = [
-            msgspec.structs.replace(receipt, result=check_result(self.adapter, self.refs.call(receipt.call), receipt.result))
+            msgspec.structs.replace(receipt, result=self._checked(self.refs.call(receipt.call), receipt.result))
             if receipt.result
             else receipt
             for receipt in given.receipts
@@ -191,6 +191,10 @@ class FitCall:
             merged = merge_anchors(session.anchors, self.refs.anchors(given.anchors), revision)
             self.new_anchors = None if merged is session.anchors else merged
         self.anchors = session.anchors if self.new_anchors is None else self.new_anchors
+
+    def _checked(self, call: Call, result: bytes) -> bytes:
+        start, end = call.part.name_start, call.part.name_end
+        return check_result(self.adapter, call, self.intake.reading.decode(start, end) if start >= 0 else b"", result)
 
     def _faults(self, violations: Sequence[Violation]) -> None:
         for violation in violations[:NOTED_FAULTS]:

@@ -17,8 +17,14 @@ __all__ = ["check_result", "closing_results", "items_of", "late_results", "part_
 _HINT = "give the result as it will stand in the history: a tool message, a tool_result block"
 
 
-def check_result(adapter: Adapter, call: Call, result: bytes) -> bytes:
+def check_result(adapter: Adapter, call: Call, call_name: bytes, result: bytes) -> bytes:
     """A result that may stand in the history, white space around it taken off.
+
+    Args:
+        adapter: of the session's dialect.
+        call: that it should answer.
+        call_name: of its tool, decoded.
+        result: JSON.
 
     Raises:
         MalformedBodyError: it is not one JSON object.
@@ -33,7 +39,11 @@ def check_result(adapter: Adapter, call: Call, result: bytes) -> bytes:
     parts = [part for part in found.parts() if part.parent < 0]
     if found.item_count != 1 or [part.kind for part in parts] != [Kind.RESULT]:
         raise InvalidFieldError(f"receipts.result is no result of {adapter.name}", hint=_HINT, field="receipts.result")
-    if value_text(body[parts[0].id_start : parts[0].id_end] if parts[0].id_start >= 0 else b"") != call.id:
+    part = parts[0]
+    id = value_text(body[part.id_start : part.id_end] if part.id_start >= 0 else b"")
+    # A client may give ids to results of calls that came without; then the name tells.
+    named = not call.id and part.name_start >= 0 and value_text(body[part.name_start : part.name_end]) == call_name
+    if id != call.id and not named:
         raise InvalidFieldError(
             "receipts.result answers another call than the one that its receipt names",
             hint="the result must have the call's id",

@@ -223,12 +223,12 @@ class RecoverCall:
                 waits = True
                 continue
             results[key] = receipt.result
-            groups.setdefault(turn.unit.turn[-1] if adapter.merges_users else call.item, []).append(receipt)
-        if waits and adapter.merges_users:
+            groups.setdefault(turn.unit.turn[-1] if adapter.joins_results else call.item, []).append(receipt)
+        if waits and adapter.joins_results:
             groups = {}  # its results are one item, which is not complete
         items = []
         for at, group in groups.items():
-            if adapter.merges_users:
+            if adapter.joins_results:
                 closes = any(receipt.closing for receipt in group)
                 items += [_Placed(at, item, closes) for item in items_of(adapter, [receipt.result for receipt in group])]
                 continue

@@ -7,6 +7,7 @@ from sidecar.core.types import Format
 from sidecar.formats.anthropic_messages import AnthropicMessages
 from sidecar.formats.base import Adapter
 from sidecar.formats.bedrock_converse import BedrockConverse
+from sidecar.formats.gemini import Gemini
 from sidecar.formats.openai_chat import OpenAIChat
 
 __all__ = ["ADAPTERS", "NAMES", "adapter"]
@@ -23,6 +24,7 @@ NAMES: dict[Format, str] = {
 ADAPTERS: dict[Format, Adapter] = {
     Format.OPENAI_CHAT: OpenAIChat(),
     Format.ANTHROPIC_MESSAGES: AnthropicMessages(),
+    Format.GEMINI: Gemini(),
     Format.BEDROCK_CONVERSE: BedrockConverse(),
 }
 """Those that are spoken. The command line, hints and detection offer these and no others."""

@@ -175,6 +175,7 @@ class AnthropicMessages(Adapter):
     reasoning = "remove_before_last_user"
     empty_body = b'{"messages":[]}'
     merges_users = True
+    joins_results = True
 
     def judge(self, scan: Scan, rows: Rows | None = None, earlier: Judged | None = None, since: int = 0) -> Judged:
         """See Adapter."""

@@ -92,6 +92,8 @@ class Adapter(ABC):
     """The smallest body: an object with an empty history, nothing behind that."""
     merges_users: ClassVar[bool]
     """Neighboring user items without results are one item: roles alternate, or the API merges them."""
+    joins_results: ClassVar[bool]
+    """All results of a turn are one user item; else each is an item."""
 
     @abstractmethod
     def judge(self, scan: Scan, rows: Rows | None = None, earlier: Judged | None = None, since: int = 0) -> Judged:

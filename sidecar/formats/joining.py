@@ -17,8 +17,10 @@ __all__ = ["begins_loop_soundly", "block_marker", "content_span", "last_marker",
 
 # An item read as a body of its own, whose history is its content: the scan then tells members and elements apart.
 _CONTENT = b"content"
-_ITEM = Grammar(GrammarSpec(history=(_CONTENT,), system=(), tools=(), item="any", shapes={"any": Shape()}))
-_KEYS = {_CONTENT, b"role"}
+_ITEMS = {
+    key: Grammar(GrammarSpec(history=(key,), system=(), tools=(), item="any", shapes={"any": Shape()}))
+    for key in (_CONTENT, b"parts")
+}
 _EMPTY = b"[]"
 _MARKER = "cache_control"
 _NO_MARKER = (b"null", b"false")
@@ -51,11 +53,17 @@ def wrap_string(value: bytes) -> bytes:
     return b'{"type":"text","text":' + value + b"}"
 
 
-def content_span(body: bytes, item: Item) -> ContentSpan | None:
-    """See Adapter. One copy and one scan of the item; a content that is a string is not read again."""
+def content_span(body: bytes, item: Item, key: bytes = _CONTENT) -> ContentSpan | None:
+    """See Adapter. One copy and one scan of the item; a content that is a string is not read again.
+
+    Args:
+        body: as in Adapter.
+        item: as in Adapter.
+        key: of the member that is the content.
+    """
     if item.role != USER:
         return None
-    span = locate(body, item.start, (_CONTENT,))
+    span = locate(body, item.start, (key,))
     if span is None:
         return None
     start, end = span
@@ -69,12 +77,13 @@ def content_span(body: bytes, item: Item) -> ContentSpan | None:
     else:
         return None
     try:
-        found = scan(alone, _ITEM)
+        found = scan(alone, _ITEMS[key])
     except MalformedError:  # a content before the last is no list
         return None
     # SDKs write null for what is absent.
-    keys = [member.key for member in found.members if member.key in _KEYS or alone[member.start : member.end] != b"null"]
-    if len(keys) != 2 or set(keys) != _KEYS:
+    own = {key, b"role"}
+    keys = [member.key for member in found.members if member.key in own or alone[member.start : member.end] != b"null"]
+    if len(keys) != 2 or set(keys) != own:
         return None
     if is_string:
         return ContentSpan(start, end, True, (span,))

@@ -185,6 +185,7 @@ class OpenAIChat(Adapter):
     reasoning = "blank"
     empty_body = b'{"messages":[]}'
     merges_users = False
+    joins_results = False
 
     def judge(self, scan: Scan, rows: Rows | None = None, earlier: Judged | None = None, since: int = 0) -> Judged:
         """See Adapter."""

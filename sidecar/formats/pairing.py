@@ -2,7 +2,7 @@
 
 Ids alone never decide: clients and servers repeat them from turn to turn, give one id to all calls, leave them empty or leave
 them out. So pairing is always within one turn: by id where there is one, in order among equal ids; without ids by tool name and
-order.
+order. A client may also give ids to results of calls that came without: those are joined by tool name and order.
 """
 
 from __future__ import annotations
@@ -50,8 +50,18 @@ def pair(calls: Sequence[Key], results: Sequence[Key]) -> Pairing:
         if result_of[index] < 0:
             in_turn.append(index)
             named.setdefault(call.name, deque()).append(index)
+    bare: dict[bytes, deque[int]] = {}
+    for index in in_turn:
+        if not calls[index].id and calls[index].name:
+            bare.setdefault(calls[index].name, deque()).append(index)
     for at, result in enumerate(results):
         if result.id:
+            queue = bare.get(result.name) if call_of[at] < 0 and result.id not in waiting else None
+            while queue and result_of[queue[0]] >= 0:
+                queue.popleft()
+            if queue:
+                call_of[at] = queue.popleft()
+                result_of[call_of[at]] = at
             continue
         # A name that no open call has tells nothing: some clients put a title there.
         for queue in (named.get(result.name) if result.name else None, in_turn):

@@ -10,7 +10,7 @@ from sidecar.formats.base import Style
 from sidecar.formats.spelling import spell, style_of
 from sidecar.formats.values import elements, string_at, value_at
 
-__all__ = ["Present", "already_there", "append_tool", "element_names", "last_member"]
+__all__ = ["Present", "already_there", "append_element", "append_tool", "element_names", "last_member"]
 
 _SPACE = b" \t\r\n"
 
@@ -96,10 +96,16 @@ def append_tool(scan: Scan, key: bytes, tool: dict[str, object], inner: bytes = 
                 return Edit(start, end, spell([tool], style))
         if body[start : start + 1] != b"[":
             return None
-        at = _before_end(body, end)
-        return Edit(at, at, spell(tool, style) if body[at - 1 : at] == b"[" else comma + spell(tool, style))
+        return append_element(body, (start, end), tool, style)
     at = max(member.end for member in scan.members)
     return Edit(at, at, comma + spell(key.decode(), style) + colon + fresh)
+
+
+def append_element(body: bytes, span: tuple[int, int], element: object, style: Style) -> Edit:
+    """The edit that adds an element at the end of the array at `span`."""
+    at = _before_end(body, span[1])
+    comma = b", " if style.spaced else b","
+    return Edit(at, at, spell(element, style) if body[at - 1 : at] == b"[" else comma + spell(element, style))
 
 
 def _before_end(body: bytes, end: int) -> int:

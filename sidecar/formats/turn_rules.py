@@ -30,13 +30,18 @@ from sidecar.formats.rules import (
     text_is_blank,
 )
 
-__all__ = ["begins_with_thinking", "check_arguments", "check_pairs", "check_places", "is_usual"]
+__all__ = ["OBJECT", "begins_with_thinking", "check_arguments", "check_pairs", "check_places", "is_usual"]
 
 OBJECT = int(ValueType.OBJECT)
 
 
-def check_pairs(history: History) -> Iterator[Violation]:
+def check_pairs(history: History, *, results_first: bool = True, unique_ids: bool = True) -> Iterator[Violation]:
     """Results directly after the turn that holds their calls, all of them, one each, before any other block.
+
+    Args:
+        history: to judge.
+        results_first: nothing may stand before a result.
+        unique_ids: ids are unique within a turn.
 
     Source: https://github.com/anthropics/claude-code/issues/8210 ("`tool_use` ids were found without `tool_result` blocks
     immediately after"), .../issues/18947 ("unexpected `tool_use_id` found in `tool_result` blocks"),
@@ -61,10 +66,10 @@ def check_pairs(history: History) -> Iterator[Violation]:
             result = next(results, None)
         if not asked and not answered:
             continue
-        if len(asked) > 1:
+        if len(asked) > 1 and unique_ids:
             yield from _repeated_ids(history, asked)
         late, other = _out_of_place(history, middle, end)
-        for part in late if asked else ():
+        for part in late if asked and results_first else ():
             message = f"result {show(history.id(part))} stands after another block"
             yield Violation(RESULT_AFTER_TEXT, part.item, part.start, message)
         waits = end == len(history.roles) and not other
