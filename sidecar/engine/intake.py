@@ -31,6 +31,7 @@ LARGE_BYTES = 16 * 1024
 
 _LABEL = LABEL.encode()
 _MARKED = int(ItemFlag.MARKED)  # a member of a Flag is slow to ask
+_QUOTE = ord('"')
 
 
 class Intake(NamedTuple):
@@ -92,8 +93,16 @@ class Intake(NamedTuple):
         return matches
 
 
+def _canon(adapter: Adapter, body: bytes, item: Item) -> tuple[bytes, bytes | None]:
+    """Canonical forms of an item of a body, in whatever form it came."""
+    if body[item.start] == _QUOTE:
+        alone = adapter.listed(body[item.start : item.end])
+        return canon(alone, 0, len(alone), adapter.grammar)
+    return canon(body, item.start, item.end, adapter.grammar)
+
+
 def _digests(scanned: Scan, adapter: Adapter, item: Item) -> tuple[bytes, bytes]:
-    strict, loose = canon(scanned.body, item.start, item.end, adapter.grammar)
+    strict, loose = _canon(adapter, scanned.body, item)
     return sha256(strict).digest(), b"" if loose is None else sha256(loose).digest()
 
 
@@ -228,7 +237,7 @@ def _open(session: Session, adapter: Adapter, body: bytes, branch: Sequence[int]
 def _raw(scanned: Scan, adapter: Adapter, item: Item) -> bytes:
     if item.flags & _MARKED:
         return strip_markers(scanned.body, item.start, item.end, adapter.grammar)
-    return scanned.body[item.start : item.end]
+    return adapter.listed(scanned.body[item.start : item.end])
 
 
 def _rewritten(session: Session, adapter: Adapter, scanned: Scan, item: Item, index: int, match: Matched) -> bool:

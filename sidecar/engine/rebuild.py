@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Spans", "join_body", "known_body", "stored_body"]
 
+_BRACKET = ord("[")
+
 
 class Spans(NamedTuple):
     """Where the history is in a body."""
@@ -62,9 +64,11 @@ def known_body(engine: Engine, session: Session, adapter: Adapter, *, stored: bo
         stored: from the store, also where it is in memory. Cache markers of items are not kept, so they are not in it.
     """
     seen = None if stored else session.seen
-    if seen is not None and seen.numbers == session.branch and seen.reading.scan.grammar is adapter.grammar:
+    if seen is not None and seen.numbers == session.branch:
         scanned = seen.reading.scan
-        return scanned.body, Spans(scanned.history, [(item.start, item.end) for item in seen.reading.items])
+        # Where a text stands for the list, nothing can stand behind it.
+        if scanned.grammar is adapter.grammar and scanned.body[scanned.history[0]] == _BRACKET:
+            return scanned.body, Spans(scanned.history, [(item.start, item.end) for item in seen.reading.items])
     engine.settle(session.key)
     envelope = engine.store.read_envelope(session.key) if session.envelope_digest else None
     raws = [session.raw(engine.store, number) for number in session.branch]

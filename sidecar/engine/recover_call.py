@@ -166,7 +166,7 @@ class RecoverCall:
         receipts: list[ReceiptRecord] = []
         placed: list[_Placed] = []
         for turn in turns:
-            written = [self._closing_receipt(adapter, fit, call, closing) for call, closing in self._died(fit, turn)]
+            written = [self._closing_receipt(adapter, fit, call, closing) for call, closing in self._died(adapter, fit, turn)]
             found = self._settle_turn(adapter, fit, turn, written)
             receipts += written
             placed += found.items
@@ -182,13 +182,14 @@ class RecoverCall:
                 Note("CALLS_WAITING", f"{len(waiting)} turns have calls that wait for a person or a long job: they stay open")
             )
 
-    def _died(self, fit: FitCall, turn: OpenTurn) -> list[tuple[Call, Closing]]:
+    def _died(self, adapter: Adapter, fit: FitCall, turn: OpenTurn) -> list[tuple[Call, Closing]]:
         """Calls without any result, with what an honest one says."""
         found = []
         for call in turn.open:
             receipt = self._receipt(fit, call)
             closing = closing_of(receipt)
-            if closing is not None and not call.results and (receipt is None or not receipt.result):
+            known = call.results or (receipt is not None and receipt.result)
+            if closing is not None and not known and adapter.takes_text(_content(fit, call)):
                 found.append((call, closing))
         return found
 

@@ -9,6 +9,7 @@ from sidecar.formats.base import Adapter
 from sidecar.formats.bedrock_converse import BedrockConverse
 from sidecar.formats.gemini import Gemini
 from sidecar.formats.openai_chat import OpenAIChat
+from sidecar.formats.openai_responses import OpenAIResponses
 
 __all__ = ["ADAPTERS", "NAMES", "adapter"]
 
@@ -23,6 +24,7 @@ NAMES: dict[Format, str] = {
 
 ADAPTERS: dict[Format, Adapter] = {
     Format.OPENAI_CHAT: OpenAIChat(),
+    Format.OPENAI_RESPONSES: OpenAIResponses(),
     Format.ANTHROPIC_MESSAGES: AnthropicMessages(),
     Format.GEMINI: Gemini(),
     Format.BEDROCK_CONVERSE: BedrockConverse(),

@@ -65,6 +65,7 @@ class ReadBackCall(NamedTuple):
     name: str
     arguments: bytes | None  # JSON object text; None when what was given is not JSON
     raw_id: bytes  # the id's JSON value as it came (b"" when the dialect gives none)
+    kind: str = ""  # which of several types of calls, where a dialect has them
 
 
 class ContentSpan(NamedTuple):
@@ -166,6 +167,14 @@ class Adapter(ABC):
     @abstractmethod
     def result(self, call: ReadBackCall, text: str, *, is_error: bool) -> bytes:
         """The result item or block for a call, JSON, UTF-8."""
+
+    def takes_text(self, call: bytes) -> bool:
+        """Whether a text can answer that call, JSON: what cannot is never closed in the agent's place."""
+        return True
+
+    def listed(self, item: bytes) -> bytes:
+        """An item as it stands in a list of several; it may have come alone, in another form."""
+        return item
 
     @abstractmethod
     def result_items(self, results: Sequence[bytes]) -> list[bytes]:

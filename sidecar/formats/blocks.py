@@ -43,7 +43,7 @@ def block_with_marker(stub: bytes, original: bytes, markers: tuple[bytes, ...], 
     """
     in_list = stub[:1] == b"["
     block = stub[1:-1] if in_list else stub
-    if block[:1] != b"{" or string_at(block, b"type") != b"text":
+    if block[:1] != b"{" or string_at(block, b"type") not in (b"text", b"input_text"):
         return stub
     added = b""
     for key in markers:
