@@ -1,4 +1,4 @@
-"""Which dialects there are, and which of them this sidecar speaks: what has no adapter here is offered nowhere."""
+"""Which dialects there are, with the adapter of each."""
 
 from __future__ import annotations
 
@@ -29,19 +29,16 @@ ADAPTERS: dict[Format, Adapter] = {
     Format.GEMINI: Gemini(),
     Format.BEDROCK_CONVERSE: BedrockConverse(),
 }
-"""Those that are spoken. The command line, hints and detection offer these and no others."""
+"""By format."""
 
 
 def adapter(format: Format) -> Adapter:
     """The adapter of a dialect.
 
     Raises:
-        InvalidFieldError: the dialect is not there yet, or none was named. Details: field.
+        InvalidFieldError: none was named. Details: field.
     """
     found = ADAPTERS.get(format)
     if found is None:
-        name = NAMES.get(format)
-        there = ", ".join(NAMES[format] for format in ADAPTERS)
-        message = f"the format {name} is not supported yet" if name else "no format was named"
-        raise InvalidFieldError(message, hint=f"supported: {there}", field="format")
+        raise InvalidFieldError("no format was named", hint=f"formats: {', '.join(NAMES.values())}", field="format")
     return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 from fastpath import Field, Grammar, GrammarSpec, Kind, MalformedError, Role, Scan, Shape, scan
 from sidecar.core.errors import FormatAmbiguousError, MalformedBodyError
 from sidecar.core.types import Format
-from sidecar.formats.adapters import ADAPTERS, NAMES
+from sidecar.formats.adapters import NAMES
 from sidecar.formats.tools import last_member
 from sidecar.formats.values import elements, string_at, value_at
 
@@ -60,6 +60,7 @@ _TYPED = Kind.REASONING  # the largest: a block with a type is not Converse's, w
 _ITEM_GRAMMAR = Grammar(
     GrammarSpec(
         history=(b"messages", b"contents", b"input"),
+        history_text=True,
         system=(),
         tools=(b"tools",),
         item="item",
@@ -123,6 +124,7 @@ _ITEM_GRAMMAR = Grammar(
         },
     )
 )
+_BRACKET = ord("[")
 _FORMAT_OF = {_CHAT: Format.OPENAI_CHAT, _MESSAGES: Format.ANTHROPIC_MESSAGES, _CONVERSE: Format.BEDROCK_CONVERSE}
 
 
@@ -138,15 +140,26 @@ def detect(body: bytes) -> Format:
         hint = "a body holds its history in messages, input or contents" if "no history" in str(error) else ""
         raise MalformedBodyError(str(error), hint=hint, offset_bytes=error.offset_bytes, bound=error.bound) from error
     keys = {member.key for member in found.members}
+    if b"messages" not in keys and b"contents" not in keys:
+        return Format.OPENAI_RESPONSES
+    if body[found.history[0]] != _BRACKET:  # only `input` may be a text
+        raise MalformedBodyError("the history is not an array", offset_bytes=found.history[0], bound="")
     if b"messages" not in keys:
-        return Format.GEMINI if b"contents" in keys else Format.OPENAI_RESPONSES
+        if b"input" in keys:
+            raise _ambiguous({Format.GEMINI, Format.OPENAI_RESPONSES})
+        return Format.GEMINI
     evidence = _root_evidence(found, keys) | _tool_evidence(found) | _item_evidence(found)
     if len(evidence) == 1:
         return evidence.pop()
-    # Without evidence it may be of any that keeps its history in messages; one that is not spoken is no answer to give.
-    candidates = evidence or {Format.OPENAI_CHAT, Format.ANTHROPIC_MESSAGES, Format.BEDROCK_CONVERSE}.intersection(ADAPTERS)
+    # Without evidence it may be of any that keeps its history in messages; where a content is a string, it is not Converse's.
+    plain = any(string_at(body[item[0] : item[1]], b"content") is not None for item in found.items())
+    candidates = evidence or {Format.OPENAI_CHAT, Format.ANTHROPIC_MESSAGES} | (set() if plain else {Format.BEDROCK_CONVERSE})
+    raise _ambiguous(candidates)
+
+
+def _ambiguous(candidates: set[Format]) -> FormatAmbiguousError:
     names = ", ".join(NAMES[format] for format in sorted(candidates))
-    raise FormatAmbiguousError(
+    return FormatAmbiguousError(
         f"the body may be of more than one format: {names}", hint="name the format in the request", candidates=names
     )
 

@@ -7,6 +7,7 @@ import pytest
 from sidecar.core.errors import FormatAmbiguousError, InvalidFieldError, MalformedBodyError
 from sidecar.core.types import Format
 from sidecar.formats import ADAPTERS, adapter, detect
+from sidecar.formats.adapters import NAMES
 from tests.formats.build import asked, call, called, dump, result, text, tool, used
 from tests.helpers.corpus import bodies
 
@@ -47,6 +48,7 @@ PLAIN = [asked("hi"), {"role": "assistant", "content": "hello"}, asked([text()])
         ({"messages": [asked([{"type": "new_block", "text": "x"}])], "system": [text("rules")]}, MESSAGES),
         ({"contents": []}, Format.GEMINI),
         ({"input": [], "model": "m"}, Format.OPENAI_RESPONSES),
+        ({"input": "hello", "model": "m"}, Format.OPENAI_RESPONSES),
     ],
 )
 def test_detect_evidence_for_one_format_decides(body: dict[str, Any], expected: Format) -> None:
@@ -57,9 +59,10 @@ def test_detect_evidence_for_one_format_decides(body: dict[str, Any], expected: 
     ("body", "candidates"),
     [
         ({"messages": PLAIN, "model": "m", "max_tokens": 9, "temperature": 1}, "openai-chat, anthropic-messages"),
-        ({"messages": []}, "openai-chat, anthropic-messages"),
+        ({"messages": []}, "openai-chat, anthropic-messages, bedrock-converse"),
         ({"messages": [asked(), called("a"), tool("a"), used(call("b"))]}, "openai-chat, anthropic-messages"),
         ({"messages": PLAIN, "system": "x", "n": 1}, "openai-chat, anthropic-messages"),
+        ({"contents": [], "input": []}, "openai-responses, gemini"),
     ],
 )
 def test_detect_nothing_or_too_much_evidence_is_refused(body: dict[str, Any], candidates: str) -> None:
@@ -70,7 +73,8 @@ def test_detect_nothing_or_too_much_evidence_is_refused(body: dict[str, Any], ca
 
 
 @pytest.mark.parametrize(
-    ("body", "offset"), [(b"", 0), (b"[]", 0), (b'{"messages":[}', 13), (b'{"model":"m"}', 12), (b'{"messages":5}', 12)]
+    ("body", "offset"),
+    [(b"", 0), (b"[]", 0), (b'{"messages":[}', 13), (b'{"model":"m"}', 12), (b'{"messages":5}', 12), (b'{"contents":"x"}', 12)],
 )
 def test_detect_unreadable_body_is_malformed_with_an_offset(body: bytes, offset: int) -> None:
     with pytest.raises(MalformedBodyError) as caught:
@@ -85,14 +89,14 @@ def test_detect_recorded_bodies_are_told(format: Format) -> None:
     assert told == dict.fromkeys(told, format)
 
 
-@pytest.mark.parametrize("format", [Format.UNSPECIFIED, Format.OPENAI_RESPONSES, Format.GEMINI, Format.BEDROCK_CONVERSE])
-def test_adapter_of_a_format_that_is_not_there_is_an_error(format: Format) -> None:
+def test_adapter_of_no_format_is_an_error_with_all_names() -> None:
     with pytest.raises(InvalidFieldError) as caught:
-        adapter(format)
+        adapter(Format.UNSPECIFIED)
     assert caught.value.details == {"field": "format"}
-    assert caught.value.hint == "supported: openai-chat, anthropic-messages"
+    assert caught.value.hint == "formats: openai-chat, openai-responses, anthropic-messages, gemini, bedrock-converse"
 
 
-def test_adapter_of_each_format_that_is_there_says_its_name() -> None:
+def test_adapter_of_each_format_says_its_name() -> None:
+    assert sorted(ADAPTERS) == [format for format in Format if format is not Format.UNSPECIFIED]
     assert [adapter(format).format for format in ADAPTERS] == list(ADAPTERS)
-    assert [adapter(format).name for format in ADAPTERS] == ["openai-chat", "anthropic-messages"]
+    assert [adapter(format).name for format in ADAPTERS] == [NAMES[format] for format in ADAPTERS]

@@ -1,4 +1,4 @@
-"""Builders of agent histories in both dialects, with one vocabulary: a test says what happened, not how it is spelled."""
+"""Builders of agent histories in all dialects, with one vocabulary: a test says what happened, not how it is spelled."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 __all__ = ["FORMATS", "ChatHistory", "History", "MessagesHistory", "history", "words"]
 
-FORMATS = ("openai-chat", "anthropic-messages")
+FORMATS = ("openai-chat", "anthropic-messages", "bedrock-converse", "gemini", "openai-responses")
 _WORDS = (
     "alpha",
     "beta",
@@ -238,4 +238,13 @@ class MessagesHistory(History):
 
 def history(format_name: str) -> History:
     """An empty history of that dialect."""
-    return ChatHistory() if format_name == "openai-chat" else MessagesHistory()
+    from tests.helpers.bodies_more import ConverseHistory, GeminiHistory, ResponsesHistory
+
+    built: dict[str, type[History]] = {
+        "openai-chat": ChatHistory,
+        "anthropic-messages": MessagesHistory,
+        "bedrock-converse": ConverseHistory,
+        "gemini": GeminiHistory,
+        "openai-responses": ResponsesHistory,
+    }
+    return built[format_name]()
