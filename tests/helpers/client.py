@@ -12,6 +12,7 @@ import grpc
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
+from sidecar.formats.adapters import NAMES
 from tests.helpers.oracle import Oracle
 from trimtab.v1 import artifact_pb2, artifact_pb2_grpc, common_pb2, context_pb2, context_pb2_grpc, session_pb2, session_pb2_grpc
 
@@ -21,10 +22,7 @@ TOOL = context_pb2.READ_BACK_TOOL
 INJECT = context_pb2.READ_BACK_INJECT
 CALLER = context_pb2.READ_BACK_CALLER
 NONE = context_pb2.READ_BACK_NONE
-FORMAT_NUMBERS: dict[object, Any] = {
-    "openai-chat": common_pb2.FORMAT_OPENAI_CHAT,
-    "anthropic-messages": common_pb2.FORMAT_ANTHROPIC_MESSAGES,
-}
+FORMAT_NUMBERS: dict[object, Any] = {name: int(format) for format, name in NAMES.items()}
 
 
 def tight(soft_bytes: int, target_bytes: int | None = None, **fields: Any) -> common_pb2.Limits:

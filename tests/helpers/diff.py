@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tests.helpers.cst import Node
-from tests.helpers.view import MEDIA_BLOCKS, REASONING_BLOCKS, View
+from tests.helpers.view import MEDIA_BLOCKS, View
 
 __all__ = ["Difference", "Slot", "differences", "slots"]
 
@@ -82,7 +82,7 @@ class _Walk:
         self.old, self.new = old, new
         self.slots = slots(old)
         self.found: list[Difference] = []
-        self.contents = {id(item.get("content")): index for index, item in enumerate(old.items)}
+        self.contents = {id(item.get(old.shape.content)): index for index, item in enumerate(old.items)}
 
     def add(self, item: int, chain: list[tuple[Node, Node | None]], slot: Slot | None, path: str) -> None:
         self.found.append(Difference(item, chain, slot, path=path))
@@ -116,7 +116,7 @@ class _Walk:
     def arrays(
         self, old: Node, new: Node, item: int, chain: list[tuple[Node, Node | None]], slot: Slot | None, path: str
     ) -> None:
-        is_history = old is self.old.root.get("messages")
+        is_history = old is self.old.root.get(self.old.shape.history)
         if len(old.elements) == len(new.elements) and _skeleton(old, self.old.text) == _skeleton(new, self.new.text):
             for index, (mine, theirs) in enumerate(zip(old.elements, new.elements, strict=True)):
                 self.pair(mine, theirs, index if is_history else item, chain, slot, f"{path}[{index}]")
@@ -131,9 +131,10 @@ class _Walk:
         for index, mine in enumerate(old.elements):
             theirs = new.elements[at] if at < len(new.elements) else None
             same = theirs is not None and mine.raw(self.old.text) == theirs.raw(self.new.text)
-            gone = not same and _type(mine, self.old.text) in REASONING_BLOCKS
+            slot = self.slots.get((mine.start, mine.end))
+            gone = not same and slot is not None and slot.kind == "reasoning"
             if gone:
-                self.add(item, [(mine, None)], self.slots.get((mine.start, mine.end)), f"{path}[{index}]")
+                self.add(item, [(mine, None)], slot, f"{path}[{index}]")
             elif theirs is None:
                 self.add(item, [(mine, None)], None, f"{path}[{index}]")
             else:
@@ -156,4 +157,5 @@ def differences(old: View, new: View) -> list[Difference]:
 
 def is_media(node: Node, text: bytes) -> bool:
     """The value is a media block."""
-    return _type(node, text) in MEDIA_BLOCKS
+    named = ("image", "video", "audio", "document", "inlineData", "inline_data", "data")
+    return _type(node, text) in MEDIA_BLOCKS or any(node.get(key) is not None for key in named)

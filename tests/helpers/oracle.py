@@ -84,6 +84,15 @@ def _is_content_of(content: bytes, node: Node, text: bytes) -> bool:
     return False
 
 
+def _innermost_tools(tools: Node | None) -> Node | None:
+    """The array whose last element may be an injected tool: the tools, those of a configuration, the last functions declared."""
+    if tools is None or tools.kind == "object":
+        return None if tools is None else tools.get("tools")
+    keys = ("functionDeclarations", "function_declarations")
+    declared = [found for tool in tools.elements for key in keys if (found := tool.get(key)) is not None]
+    return declared[-1] if declared else tools
+
+
 def _call_of(slot: Slot | None) -> Call | None:
     owner = slot.owner if slot is not None else None
     if isinstance(owner, Call):
@@ -148,16 +157,18 @@ class Oracle:
         if not self.injected:
             return self.answer
         view = read_view(self.format_name, self.answer)
-        tools = view.root.get("tools")
-        last = tools.elements[-1] if tools is not None and tools.elements else None
-        if tools is None or last is None:
+        key = view.shape.tools[0]
+        tools = view.root.get(key)
+        array = _innermost_tools(tools)
+        last = array.elements[-1] if array is not None and array.elements else None
+        if tools is None or array is None or last is None:
             self._say(False, "no tool was injected")
             return self.answer
-        if len(tools.elements) > 1:
-            return self.answer[: tools.elements[-2].end] + self.answer[last.end :]
-        if read_view(self.format_name, self.original).root.get("tools") is not None:
+        if len(array.elements) > 1:
+            return self.answer[: array.elements[-2].end] + self.answer[last.end :]
+        if read_view(self.format_name, self.original).root.get(key) is not None:
             return self.answer[: last.start] + self.answer[last.end :]
-        before = self.answer.rfind(b'"tools"', 0, tools.start)
+        before = self.answer.rfind(b'"' + key.encode() + b'"', 0, tools.start)
         comma = self.answer.rfind(b",", 0, before)
         return self.answer[:comma] + self.answer[tools.end :]
 
@@ -246,7 +257,7 @@ class Oracle:
         plain = self.old.plain_user_items()
         for item, count in gone.items():
             self._say(count == had[item], f"item {item}: {count} of {had[item]} reasoning parts are gone")
-            if self.format_name == "anthropic-messages":
+            if self.format_name != "openai-chat":
                 self._say(bool(plain) and item < plain[-1], f"item {item}: reasoning of the current turn is gone")
         if self.format_name == "openai-chat":
             kept = [
@@ -324,7 +335,7 @@ class Oracle:
     def _structure(self) -> None:
         added = faults(self.format_name, self.new) - faults(self.format_name, self.old)
         self._say(not added, f"structural faults added: {sorted(added)}")
-        old_kinds = [len((item.get("content") or item).elements) for item in self.old.items]
+        old_kinds = [len((item.get(self.old.shape.content) or item).elements) for item in self.old.items]
         self._say(len(old_kinds) == len(self.new.items), "items were added or removed")
 
 

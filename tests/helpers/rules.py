@@ -1,4 +1,4 @@
-"""Structural rules of the two dialects, written from the providers' documents, without the product's adapters.
+"""Structural rules of the dialects, written from the providers' documents, without the product's adapters.
 
 A fault is named by rule and place, so that the faults of two bodies can be compared: a fitted body may have those that the
 original had, and no other.
@@ -87,6 +87,79 @@ def _messages(view: View) -> list[Fault]:
     return found
 
 
+def _converse(view: View) -> list[Fault]:
+    found: list[Fault] = []
+    text = view.text
+    if view.roles and view.roles[0] != "user":
+        found.append(("FIRST_ITEM_NOT_USER", 0, b""))
+    for index, (role, item) in enumerate(zip(view.roles, view.items, strict=True)):
+        if index and role == view.roles[index - 1]:
+            found.append(("SAME_ROLE_TWICE", index, b""))
+        content = item.get("content")
+        blocks = content.elements if content is not None else []
+        if not blocks or blocks[0].get("cachePoint") is not None:
+            found.append(("EMPTY_CONTENT", index, b""))
+        for before, block in zip([None, *blocks], blocks, strict=False):
+            if _blank(block.get("text"), text):
+                found.append(("EMPTY_BLOCK", index, b""))
+            use = block.get("toolUse")
+            if use is not None and (use.get("input") or use.get("name") or block).kind != "object":
+                found.append(("INPUT_NOT_OBJECT", index, b""))
+            if before is not None and before.get("reasoningContent") is not None and block.get("cachePoint") is not None:
+                found.append(("POINT_BEHIND_REASONING", index, b""))
+        others = [place for place, block in enumerate(blocks) if block.get("toolResult") is None]
+        results = [place for place, block in enumerate(blocks) if block.get("toolResult") is not None]
+        if role == "user" and results and others and min(others) < max(results):
+            found.append(("TEXT_BEFORE_RESULT", index, b""))
+        if role == "assistant" and blocks and blocks[-1].get("reasoningContent") is not None:
+            found.append(("REASONING_LAST", index, b""))
+    if (view.calls or view.results) and view.root.get("toolConfig") is None:
+        found.append(("NO_TOOL_CONFIG", -1, b""))
+    if len(view.markers) > MAX_MARKERS:
+        found.append(("TOO_MANY_MARKERS", -1, b""))
+    return found
+
+
+def _gemini(view: View) -> list[Fault]:
+    found: list[Fault] = []
+    for index, item in enumerate(view.items):
+        parts = item.get("parts")
+        if parts is None or not parts.elements:
+            found.append(("EMPTY_CONTENT", index, b""))
+    place = {id(result.call): result.item for result in view.results}
+    for call in view.calls:
+        if call.arguments is not None and call.arguments.kind != "object":
+            found.append(("INPUT_NOT_OBJECT", call.item, call.call_id))
+        if call.item == 0 or view.roles[call.item - 1] != "user":
+            found.append(("CALL_NOT_BEHIND_USER", call.item, b""))
+        if place.get(id(call), call.item + 1) != call.item + 1:
+            found.append(("RESULT_NOT_NEXT", call.item, call.call_id))
+    for result in view.results:
+        if result.content is not None and result.content.kind != "object":
+            found.append(("RESPONSE_NOT_OBJECT", result.item, result.call_id))
+    return found
+
+
+def _responses(view: View) -> list[Fault]:
+    found: list[Fault] = []
+    for call in view.calls:
+        if call.arguments is not None and call.arguments.kind != "string":
+            found.append(("ARGUMENTS_NOT_STRING", call.item, call.call_id))
+    for item, _ in view.reasoning:
+        if item + 1 < len(view.roles) and view.roles[item + 1] != "assistant":
+            found.append(("REASONING_ALONE", item, b""))
+    return found
+
+
+_OWN = {
+    "openai-chat": _chat,
+    "anthropic-messages": _messages,
+    "bedrock-converse": _converse,
+    "gemini": _gemini,
+    "openai-responses": _responses,
+}
+
+
 def faults(format_name: str, view: View) -> set[Fault]:
     """All faults of a body."""
-    return set(_pairing(view) + (_chat(view) if format_name == "openai-chat" else _messages(view)))
+    return set(_pairing(view) + _OWN[format_name](view))

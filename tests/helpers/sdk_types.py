@@ -20,14 +20,21 @@ from typing import Annotated, Any, Literal, NotRequired, Required, Union, get_ar
 import typing_extensions
 from anthropic.types.beta.message_create_params import MessageCreateParams
 from openai.types.chat.completion_create_params import CompletionCreateParams
+from openai.types.responses.response_create_params import ResponseCreateParams
 from typing_extensions import get_type_hints, is_typeddict
 
 from sidecar.core.types import Format
+from sidecar.formats.adapters import NAMES
+from tests.helpers.sdk_more import converse_violations, gemini_violations
 
 __all__ = ["sdk_violations"]
 
-_ROOTS: dict[str, object] = {"openai-chat": CompletionCreateParams, "anthropic-messages": MessageCreateParams}
-_NAMES = {Format.OPENAI_CHAT: "openai-chat", Format.ANTHROPIC_MESSAGES: "anthropic-messages"}
+_ROOTS: dict[str, object] = {
+    "openai-chat": CompletionCreateParams,
+    "openai-responses": ResponseCreateParams,
+    "anthropic-messages": MessageCreateParams,
+}
+_OTHERS = {"bedrock-converse": converse_violations, "gemini": gemini_violations}
 _REQUIRED = (Required, NotRequired, typing_extensions.Required, typing_extensions.NotRequired)
 _LISTS = (list, collections.abc.Iterable, collections.abc.Sequence, tuple)
 
@@ -38,11 +45,10 @@ def sdk_violations(format: Format | str, body: Mapping[str, Any]) -> set[str]:
     Args:
         format: of the body; a Format or its name.
         body: as json.loads gives it.
-
-    Raises:
-        KeyError: no SDK has types for the format.
     """
-    name = _NAMES[format] if isinstance(format, Format) else format
+    name = NAMES[format] if isinstance(format, Format) else format
+    if name in _OTHERS:
+        return set(_OTHERS[name](body))
     return set(_walk(_ROOTS[name], body, "body"))
 
 
@@ -152,7 +158,7 @@ def _list(variants: list[Any], value: list[Any], path: str) -> Iterator[str]:
 def _elements(hint: Any, value: list[Any], path: str) -> Iterator[str]:
     inner = get_args(hint)[0] if get_args(hint) else object
     for index, element in enumerate(value):
-        yield from _walk(inner, element, f"{path}[{index}]" if path == "body.messages" else f"{path}[]")
+        yield from _walk(inner, element, f"{path}[{index}]" if path in ("body.messages", "body.input") else f"{path}[]")
 
 
 def _is_scalar(hint: Any, value: Any) -> bool:

@@ -8,7 +8,6 @@ from tests.helpers.view import View
 __all__ = ["components"]
 
 ROLES = {"system": "system_bytes", "developer": "system_bytes", "user": "user_bytes", "assistant": "assistant_bytes"}
-MEMBERS = {b"system": "system_bytes", b"tools": "tools_bytes", b"functions": "tools_bytes"}
 
 
 def _type(node: Node, text: bytes) -> bytes:
@@ -19,13 +18,15 @@ def _type(node: Node, text: bytes) -> bytes:
 def _owners(view: View) -> list[tuple[int, int, str]]:
     """Spans that belong to a component. A byte belongs to the innermost one that holds it."""
     owners = [(node.start, node.end, ROLES[role]) for role, node in zip(view.roles, view.items, strict=True) if role in ROLES]
-    last = {key: value for key, value in view.root.members if key in MEMBERS}
-    owners += [(node.start, node.end, MEMBERS[key]) for key, node in last.items()]
+    members = dict.fromkeys(view.shape.system, "system_bytes") | dict.fromkeys(view.shape.tools, "tools_bytes")
+    last = {key.decode(): value for key, value in view.root.members if key.decode("utf-8", "replace") in members}
+    owners += [(node.start, node.end, members[key]) for key, node in last.items()]
     owners += [(media.node.start, media.node.end, "media_bytes") for media in view.media]
     owners += [(node.start, node.end, "reasoning_bytes") for _, node in view.reasoning]
     owners += [(node.start, node.end, "result_bytes") for node in [result.node for result in view.results]]
     owners += [(node.start, node.end, "result_bytes") for _, node in view.server_results]
     calls = {(call.node.start, call.node.end) for call in view.calls}
+    calls |= {(node.start, node.end) for _, node in view.server_calls}
     for item in view.items:
         content = item.get("content")
         for block in content.elements if content is not None else []:

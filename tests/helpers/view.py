@@ -6,11 +6,31 @@ from dataclasses import dataclass, field
 
 from tests.helpers.cst import Node, parse
 
-__all__ = ["Call", "Media", "Result", "View", "read_view"]
+__all__ = ["SHAPES", "Call", "Media", "Result", "Shape", "View", "read_view"]
 
 REASONING_BLOCKS = {b"thinking", b"redacted_thinking"}
 MEDIA_BLOCKS = {b"image", b"document", b"image_url", b"input_audio", b"file", b"video", b"video_url", b"audio_url"}
+MEDIA_BLOCKS |= {b"input_image", b"input_file"}
 CHAT_REASONING = (b"reasoning_content", b"reasoning")
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Names of members in a dialect."""
+
+    history: str = "messages"
+    content: str = "content"
+    system: tuple[str, ...] = ("system",)
+    tools: tuple[str, ...] = ("tools", "functions")
+
+
+SHAPES = {
+    "openai-chat": Shape(system=()),
+    "anthropic-messages": Shape(tools=("tools",)),
+    "bedrock-converse": Shape(tools=("toolConfig",)),
+    "gemini": Shape("contents", "parts", ("systemInstruction", "system_instruction"), ("tools",)),
+    "openai-responses": Shape("input", system=("instructions",), tools=("tools",)),
+}
 
 
 @dataclass(slots=True)
@@ -55,12 +75,14 @@ class View:
     text: bytes
     root: Node
     items: list[Node]
-    roles: list[str]
+    roles: list[str]  # user, assistant, system, developer, tool, function; "" for what is none of them
+    shape: Shape = field(default_factory=Shape)
     calls: list[Call] = field(default_factory=list)
     results: list[Result] = field(default_factory=list)
     texts: list[tuple[int, str, Node]] = field(default_factory=list)  # user, system and developer text; item -1 is the envelope
     reasoning: list[tuple[int, Node]] = field(default_factory=list)
     server_results: list[tuple[int, Node]] = field(default_factory=list)
+    server_calls: list[tuple[int, Node]] = field(default_factory=list)
     media: list[Media] = field(default_factory=list)
     markers: list[tuple[str, Node]] = field(default_factory=list)  # (place, marker)
 
@@ -201,9 +223,24 @@ class _Reader:
             view.server_results.append((item, block))
 
 
+def _role(format_name: str, item: Node, text: bytes) -> str:
+    role = _string(item.get("role"), text).decode("utf-8", "replace")
+    if format_name == "gemini":
+        return "assistant" if role == "model" else "user"
+    if format_name != "openai-responses" or role:
+        return role
+    kind = _string(item.get("type"), text)
+    if item.kind == "string":
+        return "user"
+    return "tool" if kind.endswith(b"_call_output") or kind == b"mcp_approval_response" else "assistant"
+
+
 def read_view(format_name: str, text: bytes) -> View:
-    """Read a body of that dialect (`openai-chat` or `anthropic-messages`). Raises ValueError when it is not JSON."""
+    """Read a body of that dialect. Raises ValueError when it is not JSON."""
+    if format_name not in ("openai-chat", "anthropic-messages"):
+        return _read_more(format_name, text)
     reader = _Reader(text, parse(text))
+    reader.view.shape = SHAPES[format_name]
     reader.envelope()
     for item, (role, node) in enumerate(zip(reader.view.roles, reader.view.items, strict=True)):
         if format_name == "openai-chat":
@@ -211,3 +248,17 @@ def read_view(format_name: str, text: bytes) -> View:
         else:
             reader.messages_item(item, role, node)
     return reader.view
+
+
+def _read_more(format_name: str, text: bytes) -> View:
+    from tests.helpers.view_more import READERS
+
+    root, shape = parse(text), SHAPES[format_name]
+    history = root.get(shape.history)
+    items = [] if history is None else [history] if history.kind == "string" else history.elements
+    view = View(text, root, items, [_role(format_name, item, text) for item in items], shape)
+    reader = READERS[format_name](view)
+    reader.envelope()
+    for at, (role, node) in enumerate(zip(view.roles, items, strict=True)):
+        reader.item(at, role, node)
+    return view
