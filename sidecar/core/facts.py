@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from fastpath import Item, Kind, Part, PartFlag, Role, ValueType, decode_string, locate, path_at
+from fastpath import Item, Kind, Part, PartFlag, Role, ValueType, decode_string, locate, path_at, strings
 from sidecar.core.artifacts import find_artifact_id
 from sidecar.core.foreign import cut_text
 from sidecar.core.paths import marker_paths, shift
@@ -240,6 +240,10 @@ class _Reader:
             size_bytes = end - start if start >= 0 else part.end - part.start
             if not pieces and start >= 0:
                 pieces = [body[start:end]]
+                told = list(strings(body, start, end, 0)) if part.payload_type == ValueType.OBJECT else []
+                if len(told) == 1 and len(told[0][2]) == 1:  # an object that only wraps a text
+                    pieces = [_content(body, told[0][0], told[0][1])]
+                    size_bytes = len(pieces[0])
         texts = []
         for piece in pieces:
             stub = _stub(piece, artifact_ids)

@@ -353,7 +353,7 @@ def _descend(
 
 
 def blockers(view: FitView, plan: FitPlan) -> list[Blocked]:
-    """What is large and stays, largest first."""
+    """What is large and stays, largest first; where nothing is large, the largest."""
     first_tail, tail_item = tail_start(view)
     unsettled: set[int] = set()
     pinned: set[int] = set()
@@ -389,9 +389,8 @@ def blockers(view: FitView, plan: FitPlan) -> list[Blocked]:
         else:
             reason = "NOTHING_LARGE"
         found.append(Blocked(at, size, reason))
-    found = [each for each in found if each.size_bytes >= BLOCKER_MIN_BYTES]
     found.sort(key=lambda each: (-each.size_bytes, each.item))
-    found = found[:BLOCKER_COUNT]
+    found = [each for each in found[:BLOCKER_COUNT] if each.size_bytes >= BLOCKER_MIN_BYTES] or found[:1]
     if plan.pressure_cut or not any(each.reason == "NOTHING_LARGE" for each in found):
         return found
     free = _free_bytes(view, first_tail)

@@ -206,9 +206,9 @@ class _Opener:
         ]
 
     def _span(self, body: bytes, item: Item) -> ContentSpan | None:
-        """Content of a user item that may be several of ours; None for an item that is whole or nothing."""
-        joined = self._adapter.merges_users and item.role == Role.USER
-        return self._adapter.content_span(body, item) if joined else None
+        """Content of a user item that may be several of ours, or lack results; None for an item that is whole or nothing."""
+        parted = self._adapter.joins_results and item.role == Role.USER
+        return self._adapter.content_span(body, item) if parted else None
 
     def is_here(self, hit: _Hit) -> bool:
         """All that the summary covers is on the branch."""
@@ -348,7 +348,7 @@ class _Opener:
 
     def _raw_span(self, number: int) -> ContentSpan | None:
         role = self._known.role(number)
-        if not self._adapter.merges_users or role != Role.USER:
+        if not self._adapter.joins_results or role != Role.USER:
             return None
         raw = self._known.raw(number)
         scanned = Item(0, len(raw), role, 0, 0, 0, 0, 0, 0, 0)

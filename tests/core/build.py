@@ -114,7 +114,7 @@ def take(
     body = history.body() if isinstance(history, History) else history
     if adapter is None:
         assert isinstance(history, History)
-        adapter = CHAT if history.format_name == CHAT.name else MESSAGES
+        adapter = ADAPTERS[Format(history.format)]
     chosen = adapter
     scanned = scan(body, chosen.grammar)
     items, parts = scanned.items(), scanned.parts()

@@ -9,9 +9,12 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["FORMATS", "ChatHistory", "History", "MessagesHistory", "history", "words"]
+__all__ = ["FORMATS", "TYPED", "ChatHistory", "History", "MessagesHistory", "history", "words"]
 
 FORMATS = ("openai-chat", "anthropic-messages", "bedrock-converse", "gemini", "openai-responses")
+TYPED = ("openai-chat", "anthropic-messages")
+"""Those whose blocks have a `type` and whose content may be a string: for tests that say how things are spelled."""
+
 _WORDS = (
     "alpha",
     "beta",

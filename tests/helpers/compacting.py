@@ -22,13 +22,17 @@ from sidecar.engine.config import EngineConfig
 from sidecar.engine.engine import Engine
 from sidecar.engine.messages import FitInput, FitResult, PinGiven, ReceiptGiven
 from sidecar.formats import ADAPTERS
+from sidecar.formats.adapters import NAMES
 from store.store import LmdbStore
+from tests.helpers.bodies import TYPED
+from tests.helpers.translate import ENVELOPES, HISTORY
+from tests.helpers.view import View, read_view
 
 __all__ = ["Client", "Json", "Plant", "STYLES", "Spelled", "adopt", "plant", "violations", "words", "wrong"]
 
 Json = dict[str, Any]
 
-FORMATS = {"openai-chat": Format.OPENAI_CHAT, "anthropic-messages": Format.ANTHROPIC_MESSAGES}
+FORMATS = {name: format for format, name in NAMES.items()}
 LOOSE = LimitsGiven(
     soft_bytes=1 << 30,
     target_bytes=1 << 29,
@@ -110,10 +114,11 @@ class Client:
         self.key = SessionKey("", f"run-{plant.serial}")
         self.limits: LimitsGiven | None = limits
         self.items: list[bytes] = []
-        envelope: Json = {"model": "m", "max_tokens": 9}
+        envelope: Json = dict(ENVELOPES[format_name])
         if thinking:
             envelope["thinking"] = thinking
-        self.front = json.dumps(envelope, separators=(",", ":")).encode()[:-1] + b',"messages":['
+        key = HISTORY[format_name].encode()
+        self.front = json.dumps(envelope, separators=(",", ":")).encode()[:-1] + b',"' + key + b'":['
         self.back = b'],"stream":true}'
         self.sent = b""
         self.told = 0  # raw items in the body sent last
@@ -246,16 +251,61 @@ def markers(body: bytes) -> int:
     return sum("cache_control" in block for item in _history(body) for block in _blocks(item))
 
 
-def wrong(client: Client, arrived: bytes) -> list[str]:
-    """What is wrong with the body answered last; `arrived` is the one that it answered."""
-    raw, sent = client.body(), client.sent
-    found: list[str] = []
+def _rules_broken(client: Client, raw: bytes, sent: bytes) -> list[str]:
     had, has = violations(client.format, raw), violations(client.format, sent)
     worse = has - had
     worse["CALL_OPEN"] -= (had - has)["CALL_WITHOUT_RESULT"]  # what came after it is covered: it stands at the end now
     worse = +worse
-    if worse:
-        found.append(f"rules broken: {worse}")
+    return [f"rules broken: {worse}"] if worse else []
+
+
+def _wrong_by_view(client: Client, arrived: bytes) -> list[str]:
+    """The same for a dialect that is read by `view.py`."""
+    raw, sent = (read_view(client.format_name, body) for body in (client.body(), client.sent))
+    found = _rules_broken(client, raw.text, sent.text)
+    assert client.result is not None
+    applied = {each.checkpoint_id for each in client.result.reductions if each.checkpoint_id}
+    live = [each for each in client.live() if each[0] in applied]
+    said = _said(sent)
+    for checkpoint_id, summary, _ in live:
+        times = sum(node.string(sent.text) == summary.encode() for node in sent.root.walk())
+        if times != 1:
+            found.append(f"{checkpoint_id} stands {times} times")
+        if summary in said:
+            said.remove(summary)
+    if said != _said(raw):
+        found.append("words changed")
+    covered = {at for _, _, items in live for at in items}
+    if _halves(sent, set()) != _halves(raw, covered):
+        found.append("calls or results changed")
+    before = len(read_view(client.format_name, arrived).markers)
+    if len(sent.markers) > before:
+        found.append(f"{len(sent.markers)} markers of {before}")
+    return found
+
+
+def _said(view: View) -> list[str]:
+    """What people and the system say, in order; media that were replaced by a stub count as media."""
+    said = [(node.start, (node.string(view.text) or b"").decode("utf-8", "replace")) for _, _, node in view.texts]
+    said = [(start, "media" if text.startswith("[trimtab: ") else text) for start, text in said]
+    said += [(media.node.start, "media") for media in view.media if not media.in_result and media.role == "user"]
+    return [text for _, text in sorted(said)]
+
+
+def _halves(view: View, without: set[int]) -> list[tuple[str, bytes, bytes]]:
+    """Calls and results of the items that are not left out, in order."""
+    found = [(call.node.start, "call", call.call_id, call.name) for call in view.calls if call.item not in without]
+    found += [(each.node.start, "result", each.call_id, b"") for each in view.results if each.item not in without]
+    return [(kind, id, name) for _, kind, id, name in sorted(found)]
+
+
+def wrong(client: Client, arrived: bytes) -> list[str]:
+    """What is wrong with the body answered last; `arrived` is the one that it answered."""
+    raw, sent = client.body(), client.sent
+    if client.format_name not in TYPED:
+        return _wrong_by_view(client, arrived)
+    found: list[str] = []
+    found += _rules_broken(client, raw, sent)
     assert client.result is not None
     applied = {each.checkpoint_id for each in client.result.reductions if each.checkpoint_id}
     live = [each for each in client.live() if each[0] in applied]

@@ -224,6 +224,8 @@ class _Reader:
 
 
 def _role(format_name: str, item: Node, text: bytes) -> str:
+    if item.kind not in ("object", "string"):
+        return ""
     role = _string(item.get("role"), text).decode("utf-8", "replace")
     if format_name == "gemini":
         return "assistant" if role == "model" else "user"
