@@ -115,7 +115,9 @@ class Client:
         self.limits: LimitsGiven | None = limits
         self.items: list[bytes] = []
         envelope: Json = dict(ENVELOPES[format_name])
-        if thinking:
+        if thinking and format_name == "bedrock-converse":
+            envelope["additionalModelRequestFields"] = {"thinking": thinking}
+        elif thinking:
             envelope["thinking"] = thinking
         key = HISTORY[format_name].encode()
         self.front = json.dumps(envelope, separators=(",", ":")).encode()[:-1] + b',"' + key + b'":['

@@ -17,9 +17,11 @@ from sidecar.core.compaction import CompactMode
 from sidecar.core.types import EffectState, LimitsGiven
 from sidecar.engine.compact_messages import CompactOutcome
 from sidecar.engine.messages import CallRef, PinGiven, ReceiptGiven
-from tests.helpers.bodies import FORMATS
+from tests.helpers.bodies import FORMATS, TYPED
 from tests.helpers.compacting import LOOSE, STYLES, Client, Json, Plant, Spelled, plant, wrong
 from tests.helpers.rewriters import REWRITERS
+from tests.helpers.translate import HISTORY, translate
+from tests.helpers.view import read_view
 
 SETTINGS = settings(
     max_examples=int(os.environ.get("TRIMTAB_EXAMPLES", "40")),  # more for a long run
@@ -41,6 +43,8 @@ class Script:
     """Writes items of a run, and knows which of them may not retire."""
 
     def __init__(self, format_name: str, seed: int) -> None:
+        self.format_name = format_name
+        self.names: dict[str, str] = {}  # of tools, by call id
         self.chat = format_name == "openai-chat"
         self.rand = random.Random(seed)
         self.serial = 0
@@ -130,6 +134,13 @@ class Script:
             return [found] if self.chat else [self.user([found])]
         return [self.user(self.text())]
 
+    def written(self, kinds: list[str]) -> list[bytes]:
+        """Items of these steps, in the dialect."""
+        items = [item for kind in kinds for item in self.step(kind)]
+        if self.format_name not in TYPED:
+            items = translate(self.format_name, items, self.names)
+        return [self.style.item(item) for item in items]
+
     def results(self, ids: list[str], kind: str) -> list[Json]:
         results = [self.result(id, self.rand.random() < 0.5) for id in ids]
         if self.chat:
@@ -189,6 +200,10 @@ THINKING = [None, {"type": "enabled", "budget_tokens": 1024}, {"type": "adaptive
 
 def marked(client: Client, style: Spelled, back: int) -> None:
     """Move the cache marker to an item near the end; others lose theirs."""
+    if client.format_name == "bedrock-converse":
+        return pointed(client, style, back)
+    if client.format_name not in TYPED:
+        return None
     for at, raw in enumerate(client.items):
         value = json.loads(raw)
         content = value.get("content")
@@ -204,8 +219,20 @@ def marked(client: Client, style: Spelled, back: int) -> None:
         client.items[at] = style.item(value)
 
 
+def pointed(client: Client, style: Spelled, back: int) -> None:
+    """The same where a marker is a block of its own."""
+    for at, raw in enumerate(client.items):
+        value = json.loads(raw)
+        blocks = [block for block in value["content"] if "cachePoint" not in block]
+        if at == max(len(client.items) - 1 - back, 0) and ("text" in blocks[-1] or "toolResult" in blocks[-1]):
+            blocks.append({"cachePoint": {"type": "default"}})
+        if blocks != value["content"]:
+            client.items[at] = style.item(value | {"content": blocks})
+
+
 def unmarked(body: bytes) -> bytes:
     """Without the one marker that these tests write."""
+    body = re.sub(rb', ?\{"cachePoint": ?\{"type": ?"default"\}\}', b"", body)
     return re.sub(rb', ?"cache_control": ?\{"type": ?"ephemeral"\}', b"", body)
 
 
@@ -216,6 +243,9 @@ def pins(client: Client) -> list[PinGiven]:
 def held_items(client: Client, waiting: set[int]) -> set[int]:
     """Raw items of pinned calls, of calls without a result, and those told to wait: none of them may be covered."""
     held = set(waiting)
+    if client.format_name not in TYPED:
+        view = read_view(client.format_name, client.body())
+        return held | {call.item for call in view.calls if call.name == b"keep"}
     chat = client.format_name == "openai-chat"
     for at, raw in enumerate(client.items):
         item = json.loads(raw)
@@ -232,7 +262,8 @@ def held_items(client: Client, waiting: set[int]) -> set[int]:
 
 def first_call(client: Client, skip: int) -> int:
     """Index of an item with calls; -1 for none."""
-    found = [at for at, raw in enumerate(client.items) if b'"tool_calls"' in raw or b'"tool_use"' in raw]
+    keys = (b'"tool_calls"', b'"tool_use"', b'"toolUse"', b'"functionCall"', b'"function_call"')
+    found = [at for at, raw in enumerate(client.items) if any(key in raw for key in keys)]
     return found[skip % len(found)] if found else -1
 
 
@@ -251,7 +282,7 @@ def test_compaction_any_history_raw_and_adopted_alike(
     both = (raw, mixed)
 
     def grow(kinds: list[str]) -> None:
-        fresh = [script.style.item(item) for kind in kinds for item in script.step(kind)]
+        fresh = script.written(kinds)
         for client in both:
             client.items += fresh
 
@@ -325,9 +356,15 @@ def test_compaction_any_history_raw_and_adopted_alike(
     assert mixed.result is not None and mixed.result.body == b""
 
 
-def respelled(body: bytes, fresh: list[bytes], writers: list[str], *, as_blocks: bool, marks: int) -> bytes:
+def respelled(format_name: str, body: bytes, fresh: list[bytes], writers: list[str], *, as_blocks: bool, marks: int) -> bytes:
     """A body of a client that parses what it was answered: other JSON, strings as blocks, markers where it wants them."""
     value = json.loads(body.decode("utf-8", "surrogatepass"))
+    if format_name not in TYPED:
+        value[HISTORY[format_name]] += [json.loads(item.decode("utf-8", "surrogatepass")) for item in fresh]
+        body = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+        for name in writers:
+            body = REWRITERS[name](body) if name != "sdk-with-nulls" else body
+        return body
     value["messages"] += [json.loads(item.decode("utf-8", "surrogatepass")) for item in fresh]
     for item in value["messages"]:
         if as_blocks and isinstance(item.get("content"), str) and item["role"] == "user":
@@ -374,7 +411,7 @@ def test_compaction_adopted_and_rewritten_each_time_no_branch(world: Plant, form
     def fit(how: Any) -> None:
         known = client.told
         sent = client.sent or client.body(())
-        arrived = respelled(sent, client.items[known:], how[0], as_blocks=how[1], marks=how[2])
+        arrived = respelled(format_name, sent, client.items[known:], how[0], as_blocks=how[1], marks=how[2])
         client.fit(arrived)
         assert wrong(client, arrived) == []
         assert client.result is not None
@@ -383,11 +420,11 @@ def test_compaction_adopted_and_rewritten_each_time_no_branch(world: Plant, form
         assert "SUMMARY_DISPLACED" not in client.notes
         assert "CHECKPOINT_ASIDE" not in client.notes
 
-    client.items += [script.style.item(item) for item in script.step("user")]
+    client.items += script.written(["user"])
     plain: Any = ([], False, 0)
     fit(plain)
     for kinds, (action, value), how in plan:
-        client.items += [script.style.item(item) for kind in kinds for item in script.step(kind)]
+        client.items += script.written(kinds)
         fit(how)
         if action == "compact":
             before = values_of(client.sent)
@@ -429,7 +466,7 @@ def test_compaction_rewound_history_one_branch_each_and_summaries_come_back(
     script = Script(format_name, seed)
 
     def fresh(kinds: list[str]) -> list[bytes]:
-        return [script.style.item(item) for kind in kinds for item in script.step(kind)]
+        return script.written(kinds)
 
     def fit(body: bytes | None = None) -> None:
         client.fit(body)
