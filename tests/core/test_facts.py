@@ -9,12 +9,13 @@ import pytest
 from sidecar.core.facts import RESULT_TEXT_BYTES, TEXT_BYTES
 from sidecar.core.stubs import StubFacts, stub_text
 from sidecar.core.types import EffectState, Path, ReductionKind
-from tests.helpers.bodies import FORMATS, ChatHistory, MessagesHistory, history, words
+from tests.helpers.bodies import FORMATS, TYPED, ChatHistory, MessagesHistory, history, words
 from tests.summarize.build import FIRST_NUMBER, facts_of, settled
 
 ID = "0123456789abcdef0123456789abcdef"
 OTHER_ID = "f" * 32
 FORMAT = pytest.mark.parametrize("format_name", FORMATS)
+TYPED_FORMAT = pytest.mark.parametrize("format_name", TYPED)
 
 
 def payload_path(format_name: str, block: int = 0) -> Path:
@@ -22,7 +23,7 @@ def payload_path(format_name: str, block: int = 0) -> Path:
     return (b"content",) if format_name == "openai-chat" else (b"content", block, b"content")
 
 
-@FORMAT
+@TYPED_FORMAT
 def test_collect_facts_of_a_call_tells_name_arguments_result_and_places(format_name: str) -> None:
     facts = facts_of(history(format_name).user("go").step("all fine", "bash", {"command": "ls -l"}))
     (fact,) = facts.calls
@@ -37,7 +38,7 @@ def test_collect_facts_of_an_error_says_so() -> None:
     assert [fact.is_error for fact in facts.calls] == [True]
 
 
-@FORMAT
+@TYPED_FORMAT
 def test_collect_facts_of_a_parallel_batch_tells_each_call_with_its_own_result(format_name: str) -> None:
     run = history(format_name).user("go").call(("a", {"n": 1}), ("b", {"n": 2})).results("one", "two")
     facts = facts_of(run, receipts=[settled(1, 1, detail="ref 7")])
@@ -48,7 +49,7 @@ def test_collect_facts_of_a_parallel_batch_tells_each_call_with_its_own_result(f
     assert [(fact.state, fact.detail) for fact in facts.calls] == [(EffectState.UNSPECIFIED, ""), (EffectState.SETTLED, "ref 7")]
 
 
-@FORMAT
+@TYPED_FORMAT
 def test_collect_facts_has_nothing_of_reasoning(format_name: str) -> None:
     run = (
         history(format_name).user("go").call(("bash", {"command": "ls"}), text="I look", thinking="SECRET thought").results("ok")
@@ -58,7 +59,7 @@ def test_collect_facts_has_nothing_of_reasoning(format_name: str) -> None:
     assert [(text.item_index, text.text) for text in facts.texts] == [(1, "I look")]
 
 
-@FORMAT
+@TYPED_FORMAT
 def test_collect_facts_of_a_long_result_keeps_head_and_tail_cut_on_characters(format_name: str) -> None:
     text = "\U0001f600" * 101 + words(3000) + "é" * 300
     (fact,) = facts_of(history(format_name).user("go").step(text)).calls
@@ -113,7 +114,7 @@ def test_collect_facts_of_a_providers_encrypted_result_names_it_only() -> None:
     assert [text.text for text in facts.texts] == ["found it"]
 
 
-@FORMAT
+@TYPED_FORMAT
 def test_collect_facts_gives_each_call_the_artifacts_that_left_its_own_result(format_name: str) -> None:
     run = history(format_name).user("go").call(("a", {}), ("b", {})).results("one", "two")
     at_b = (3, 0) if format_name == "openai-chat" else (2, 1)
@@ -129,7 +130,7 @@ def test_collect_facts_of_ids_deep_in_a_result_finds_them() -> None:
     assert [fact.artifact_ids for fact in facts.calls] == [(ID,)]
 
 
-@FORMAT
+@TYPED_FORMAT
 def test_collect_facts_of_arguments_that_left_names_them_apart(format_name: str) -> None:
     path: Path = (b"tool_calls", 0, b"function", b"arguments") if format_name == "openai-chat" else (b"content", 0, b"input")
     raw = {"path": "a.py", "content": words(900)}
@@ -144,7 +145,7 @@ def test_collect_facts_of_arguments_that_left_names_them_apart(format_name: str)
     assert json.loads(fact.arguments) == {"trimtab": stub}
 
 
-@FORMAT
+@TYPED_FORMAT
 @pytest.mark.parametrize("with_preview", [False, True])
 def test_collect_facts_of_an_adopted_stub_tells_size_and_preview_of_what_left(format_name: str, with_preview: bool) -> None:
     content = words(50_000).encode()

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from sidecar.core.types import Anchors, CallKey, EffectState, Source, WorkItem, WorkState
-from tests.helpers.bodies import FORMATS, ChatHistory, MessagesHistory, history, words
+from tests.helpers.bodies import FORMATS, TYPED, ChatHistory, MessagesHistory, history, words
 from tests.summarize.build import FIRST_NUMBER, facts_of, requests_of, settled
 
 FORMAT = pytest.mark.parametrize("format_name", FORMATS)
+TYPED_FORMAT = pytest.mark.parametrize("format_name", TYPED)
 
 
 def item(index: int) -> Source:
@@ -110,7 +111,7 @@ def test_request_states_of_a_receipt_or_words_alone_is_never_done(format_name: s
         assert requests_of(run, anchors=Anchors(work=(work(source),)), receipts=[settled(1)]) == [(0, 3, "")]
 
 
-@FORMAT
+@TYPED_FORMAT
 def test_request_states_of_a_batch_item_need_all_its_receipts(format_name: str) -> None:
     run = history(format_name).user("a").call(("x", {}), ("y", {})).results("1", "2").answer("so")
     anchors = Anchors(work=(work(item(1)),))

@@ -11,7 +11,7 @@ import pytest
 from sidecar.core.compaction import CompactMode
 from sidecar.core.types import LimitsGiven
 from sidecar.engine.compact_messages import CompactOutcome
-from tests.helpers.bodies import FORMATS, history
+from tests.helpers.bodies import FORMATS, TYPED, history
 from tests.helpers.compacting import Client, Plant, Spelled, adopt, plant, wrong
 
 PLAIN = Spelled()
@@ -84,7 +84,7 @@ def test_unfold_adopted_body_same_history(world: Plant, format_name: str) -> Non
     assert wrong(client, sent) == []
 
 
-@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("format_name", TYPED)
 def test_unfold_summary_quoted_by_user_is_text(world: Plant, format_name: str) -> None:
     client = run(world, format_name)
     summary = compacted(client)
@@ -95,7 +95,7 @@ def test_unfold_summary_quoted_by_user_is_text(world: Plant, format_name: str) -
     assert "SUMMARY_DISPLACED" not in client.notes  # a quote inside other words is nothing to note
 
 
-@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("format_name", TYPED)
 @pytest.mark.parametrize("adopts", [False, True])
 def test_unfold_summary_pasted_alone_is_text_and_the_true_one_stands(world: Plant, format_name: str, adopts: bool) -> None:
     client = run(world, format_name)
@@ -112,7 +112,7 @@ def test_unfold_summary_pasted_alone_is_text_and_the_true_one_stands(world: Plan
     assert client.result.match.new_item_count == 0
 
 
-@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("format_name", TYPED)
 def test_unfold_quote_of_a_summary_of_a_left_branch_is_text(world: Plant, format_name: str) -> None:
     """What it covers is not on this branch, and all of this branch is in the body: somebody quotes it."""
     client = run(world, format_name)
@@ -134,7 +134,7 @@ def test_unfold_quote_of_a_summary_of_a_left_branch_is_text(world: Plant, format
     assert "SUMMARY_DISPLACED" in client.notes
 
 
-@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("format_name", TYPED)
 def test_unfold_several_quotes_do_not_keep_the_true_ones_from_being_opened(world: Plant, format_name: str) -> None:
     client = run(world, format_name)
     first = compacted(client)
@@ -158,7 +158,7 @@ def test_unfold_several_quotes_do_not_keep_the_true_ones_from_being_opened(world
     assert len([text for text in texts(client) if text.startswith("[trimtab checkpoint")]) == 3
 
 
-@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("format_name", TYPED)
 def test_unfold_summary_moved_elsewhere_is_text_and_noted(world: Plant, format_name: str) -> None:
     client = run(world, format_name)
     summary = compacted(client)
@@ -175,7 +175,7 @@ def test_unfold_summary_moved_elsewhere_is_text_and_noted(world: Plant, format_n
     assert texts(client).count(summary) == 1
 
 
-@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("format_name", TYPED)
 def test_unfold_new_text_in_the_summary_item_is_a_new_item(world: Plant, format_name: str) -> None:
     """Clients that merge neighbors put what the user says next into the item that ends the body."""
     made = history(format_name).user("begin").steps(6, 900).answer("done").user("thanks")
@@ -222,7 +222,7 @@ def keep_none() -> LimitsGiven:
     return LimitsGiven(keep_unit_count=0)
 
 
-@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("format_name", TYPED)
 def test_unfold_oldest_items_dropped_nothing_else_lost(world: Plant, format_name: str) -> None:
     client = run(world, format_name, steps=20)
     summary = compacted(client)
@@ -240,7 +240,7 @@ def test_unfold_oldest_items_dropped_nothing_else_lost(world: Plant, format_name
     assert len(said) > 3
 
 
-@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("format_name", TYPED)
 def test_unfold_raw_oldest_items_dropped_checkpoint_aside(world: Plant, format_name: str) -> None:
     client = run(world, format_name, steps=12)
     summary = compacted(client)
@@ -255,7 +255,7 @@ def test_unfold_raw_oldest_items_dropped_checkpoint_aside(world: Plant, format_n
     assert texts(client).count(summary) == 1
 
 
-@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("format_name", TYPED)
 @pytest.mark.parametrize("adopts", [False, True])
 def test_unfold_rewind_before_and_behind_a_summary(world: Plant, format_name: str, adopts: bool) -> None:
     client = run(world, format_name)

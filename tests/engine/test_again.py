@@ -8,15 +8,16 @@ import msgspec
 import pytest
 
 from sidecar.app import SystemClock
-from sidecar.core.types import EffectState, Format, LimitsGiven, ReadBack, SessionKey, UsageFigures
+from sidecar.core.types import EffectState, LimitsGiven, ReadBack, SessionKey, UsageFigures
 from sidecar.engine.config import EngineConfig
 from sidecar.engine.engine import Engine
 from sidecar.engine.fit_call import FitCall
 from sidecar.engine.messages import AnchorsGiven, CallRef, ConstraintGiven, FitInput, FitResult, PinGiven, ReceiptGiven
+from sidecar.formats.adapters import NAMES
 from tests.engine.held import open_store
 from tests.helpers.bodies import FORMATS, history
 
-FORMAT_OF = {"openai-chat": Format.OPENAI_CHAT, "anthropic-messages": Format.ANTHROPIC_MESSAGES}
+FORMAT_OF = {name: format for format, name in NAMES.items()}
 KEY = SessionKey("", "run")
 TIGHT = LimitsGiven(soft_bytes=20_000, target_bytes=10_000, min_saving_bytes=1, keep_unit_count=2)
 

@@ -16,6 +16,7 @@ from sidecar.engine.readback import resolve_call
 from sidecar.formats import adapter
 from tests.helpers.bodies import FORMATS, History, history, words
 from tests.helpers.compacting import Plant, plant
+from tests.helpers.cst import parse
 
 LIMITS = LimitsGiven(
     soft_bytes=1 << 30,
@@ -61,14 +62,16 @@ class Run:
     def ask(self, **arguments: object) -> str:
         """The read-back tool's answer to a model's call."""
         dialect = adapter(Format(self.history.format))
-        if dialect.format is Format.OPENAI_CHAT:
-            function = {"name": "trimtab_read", "arguments": json.dumps(arguments)}
-            call: dict[str, object] = {"id": "x", "type": "function", "function": function}
-        else:
-            call = {"type": "tool_use", "id": "x", "name": "trimtab_read", "input": arguments}
-        result, _ = resolve_call(dialect, self.world.engine.reader, self.key, json.dumps(call).encode())
-        content = json.loads(result)["content"]
-        return str(content if isinstance(content, str) else content[0]["text"])
+        given = json.dumps(arguments)
+        calls: dict[Format, dict[str, object]] = {
+            Format.OPENAI_CHAT: {"id": "x", "type": "function", "function": {"name": "trimtab_read", "arguments": given}},
+            Format.OPENAI_RESPONSES: {"type": "function_call", "call_id": "x", "name": "trimtab_read", "arguments": given},
+            Format.ANTHROPIC_MESSAGES: {"type": "tool_use", "id": "x", "name": "trimtab_read", "input": arguments},
+            Format.GEMINI: {"functionCall": {"name": "trimtab_read", "args": arguments}},
+            Format.BEDROCK_CONVERSE: {"toolUse": {"toolUseId": "x", "name": "trimtab_read", "input": arguments}},
+        }
+        result, _ = resolve_call(dialect, self.world.engine.reader, self.key, json.dumps(calls[dialect.format]).encode())
+        return max((node.string(result) or b"" for node in parse(result).walk()), key=len).decode()
 
     def artifacts(self) -> list[str]:
         self.world.engine.settle()

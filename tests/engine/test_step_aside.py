@@ -17,7 +17,7 @@ from sidecar.engine.compact_messages import CompactOutcome
 from sidecar.engine.record_messages import RecoverInput
 from sidecar.ports import Batch
 from tests.core.folding import record
-from tests.helpers.bodies import FORMATS, history
+from tests.helpers.bodies import TYPED, history
 from tests.helpers.compacting import LOOSE, STYLES, Client, Plant, plant, violations
 
 SUMMARY = "[trimtab checkpoint {}, revision 2: what was"
@@ -71,7 +71,7 @@ def recovered(client: Client) -> tuple[bytes, list[str]]:
     return found.body, [note.message.split()[0] for note in found.notes if note.reason == "CHECKPOINT_ASIDE"]
 
 
-@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("format_name", TYPED)
 def test_fit_layout_that_breaks_a_rule_gives_raw_items(world: Plant, format_name: str) -> None:
     client = run(world, format_name)
     write(client, [torn("c1", 2)])
@@ -82,7 +82,7 @@ def test_fit_layout_that_breaks_a_rule_gives_raw_items(world: Plant, format_name
     assert client.fit() == client.body()
 
 
-@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("format_name", TYPED)
 @pytest.mark.parametrize("broken", [0, 1, 2])
 def test_fit_one_broken_layout_of_three_steps_aside_alone(world: Plant, format_name: str, broken: int) -> None:
     client = run(world, format_name)
@@ -98,7 +98,7 @@ def test_fit_one_broken_layout_of_three_steps_aside_alone(world: Plant, format_n
     assert client.fit(sent) == sent  # adopted
 
 
-@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("format_name", TYPED)
 def test_fit_two_broken_layouts_all_step_aside(world: Plant, format_name: str) -> None:
     client = run(world, format_name)
     write(client, [torn("c1", 0), covering("c2", 2), torn("c3", 4)])
@@ -106,7 +106,7 @@ def test_fit_two_broken_layouts_all_step_aside(world: Plant, format_name: str) -
     assert aside(client) == ["c1", "c2", "c3"]
 
 
-@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("format_name", TYPED)
 def test_fit_of_many_broken_layouts_reads_few_bodies(world: Plant, format_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     client = Client(world, format_name)
     client.items = [STYLES[0].item(item) for item in history(format_name).user("go").steps(40, 900).items]
@@ -125,7 +125,7 @@ def test_fit_of_many_broken_layouts_reads_few_bodies(world: Plant, format_name: 
     assert tries <= shape_module.MAX_TRIED + 1
 
 
-@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("format_name", TYPED)
 def test_fit_broken_layout_raw_items_are_cut_as_usual(world: Plant, format_name: str) -> None:
     limits = msgspec.structs.replace(LOOSE, soft_bytes=6_000, target_bytes=3_000)
     client = run(world, format_name, msgspec.structs.replace(LOOSE, keep_unit_count=1))
@@ -136,7 +136,7 @@ def test_fit_broken_layout_raw_items_are_cut_as_usual(world: Plant, format_name:
     assert client.fit() == sent
 
 
-@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("format_name", TYPED)
 def test_recover_layout_that_breaks_a_rule_gives_raw_items(world: Plant, format_name: str) -> None:
     client = run(world, format_name)
     write(client, [covering("c1", 0), torn("c2", 2)])
@@ -146,7 +146,7 @@ def test_recover_layout_that_breaks_a_rule_gives_raw_items(world: Plant, format_
     assert body == client.fit()
 
 
-@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("format_name", TYPED)
 def test_compact_beside_a_broken_layout_covers_what_that_covered(world: Plant, format_name: str) -> None:
     """What stepped aside covers nothing in this body: a new checkpoint covers its items, and takes its place."""
     client = run(world, format_name)
@@ -169,7 +169,7 @@ def test_fit_trim_that_leaves_nothing_steps_aside(world: Plant) -> None:
     assert aside(client) == ["c1"]
 
 
-@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("format_name", TYPED)
 @pytest.mark.parametrize("stub", [b'"gone"', b'"go'], ids=["in a wrong place", "no JSON"])
 def test_fit_broken_without_any_checkpoint_is_internal_and_recover_tells_all_but_the_body(
     world: Plant, format_name: str, stub: bytes
@@ -188,7 +188,7 @@ def test_fit_broken_without_any_checkpoint_is_internal_and_recover_tells_all_but
     assert "BODY_BROKEN" in {note.reason for note in found.notes}
 
 
-@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("format_name", TYPED)
 def test_compact_candidate_that_breaks_the_contract_is_kept(
     world: Plant, format_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

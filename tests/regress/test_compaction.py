@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.helpers.bodies import FORMATS, History, history, words
+from tests.helpers.bodies import FORMATS, TYPED, History, history, words
 from tests.helpers.client import Sidecar, notes, tight
 from tests.helpers.compacting import FORMATS as FORMAT_OF
 from tests.helpers.compacting import violations
@@ -115,7 +115,7 @@ def test_fit_turn_that_goes_on_after_its_text_was_covered_keeps_the_summary(side
     assert len(sent) < len(run.body())
 
 
-@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("format_name", TYPED)
 @pytest.mark.parametrize("how", ["cut", "compact"])
 def test_rest_of_a_turn_of_which_a_text_was_covered_leaves_like_any_other(sidecar: Sidecar, format_name: str, how: str) -> None:
     """It is settled work: neither a cut nor a summary may pass it by for what an older summary covers."""
@@ -231,7 +231,7 @@ def test_compact_over_a_summary_that_stepped_aside_takes_its_place(sidecar: Side
     assert applied(answer) == [COVERED]  # c1 is live again
 
 
-@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("format_name", TYPED)
 def test_fit_rewind_that_ends_in_a_quotation_of_the_newest_summary_is_text(sidecar: Sidecar, format_name: str) -> None:
     """It covers up to the end of the branch that was left, and stands at the end: that is no evidence of its place."""
     run = history(format_name).user("go").step(words(900, 1)).answer("a").user("on").step(words(900, 2)).answer("b").user("more")

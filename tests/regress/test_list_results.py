@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.bodies import FORMATS, History, history, words
+from tests.helpers.bodies import TYPED, History, history, words
 from tests.helpers.client import Agent, Sidecar, tight
 from trimtab.v1 import common_pb2
 
@@ -35,7 +35,7 @@ def adopted(sent: bytes, fresh: list[dict[str, Any]]) -> bytes:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("format_name", TYPED)
 @pytest.mark.parametrize(
     "first",
     [
@@ -55,7 +55,7 @@ def test_fit_preview_of_a_list_adopted_is_not_cut_again(sidecar: Sidecar, format
     assert json.loads(agent.fit(run.body(), limits=ALL)) == json.loads(again)
 
 
-@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("format_name", TYPED)
 @pytest.mark.parametrize("where", [(0,), (20,), (39,), (3, 39)], ids=str)
 def test_fit_marker_inside_a_list_that_leaves_whole_stays(sidecar: Sidecar, format_name: str, where: tuple[int, ...]) -> None:
     blocks = small_blocks()
@@ -66,7 +66,7 @@ def test_fit_marker_inside_a_list_that_leaves_whole_stays(sidecar: Sidecar, form
     assert 1 <= sent.count(b'"cache_control"') <= len(where)
 
 
-@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("format_name", TYPED)
 def test_fit_marked_block_just_under_the_minimum_fits(sidecar: Sidecar, format_name: str) -> None:
     """The text is too small to leave; with the marker around it, the list is not."""
     for size in (300, 340, 383):
@@ -75,7 +75,7 @@ def test_fit_marked_block_just_under_the_minimum_fits(sidecar: Sidecar, format_n
         assert sent.count(b'"cache_control"') == 1
 
 
-@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("format_name", TYPED)
 def test_fit_marker_moved_into_a_list_that_left_stays_once(sidecar: Sidecar, format_name: str) -> None:
     agent = Agent(sidecar, format_name, ALL)
     run = run_with_list(format_name, small_blocks())

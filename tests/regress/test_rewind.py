@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.helpers.bodies import FORMATS, history, words
+from tests.helpers.bodies import FORMATS, TYPED, history, words
 from tests.helpers.client import Agent, Sidecar, notes, tight
 from tests.helpers.rewriters import REWRITERS
 from trimtab.v1 import common_pb2
@@ -86,7 +86,7 @@ def test_fit_dropped_first_system_item_stores_nothing_twice(sidecar: Sidecar) ->
     assert agent.response.match.new_item_count == 0
 
 
-@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("format_name", TYPED)
 def test_fit_nulls_added_and_first_item_edited_rest_is_known(sidecar: Sidecar, format_name: str) -> None:
     """DESIGN 5: null equals absent at an item's aligned position; one edit before it does not change where it stands."""
     run = history(format_name).user("go").steps(20, 1500)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sidecar.core.facts import RangeFacts, TextFact
 from sidecar.core.types import Anchors, CallKey, Constraint, Decision, EffectState, Source, WorkItem, WorkState
 from sidecar.summarize.ledger import NAME, write_ledger
-from tests.helpers.bodies import FORMATS, MessagesHistory, history, words
+from tests.helpers.bodies import TYPED, MessagesHistory, history, words
 from tests.summarize.build import FIRST_NUMBER, any_facts, facts_of, settled, some_call
 
 ID = "0123456789abcdef0123456789abcdef"
@@ -249,7 +249,7 @@ def test_write_ledger_names_open_work_and_binding_constraints_by_id_only() -> No
 # The contract scenario, as far as the ledger goes
 
 
-@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("format_name", TYPED)
 @pytest.mark.parametrize("anchored", [False, True])
 def test_write_ledger_of_the_migration_traces_the_benchmark_and_the_diff(format_name: str, anchored: bool) -> None:
     run = history(format_name).user("Move the handler to an async queue.")
