@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tests.helpers.bodies import FORMATS, History, history, words
+from tests.helpers.bodies import FORMATS, TYPED, History, history, words
 from tests.helpers.client import Agent, Sidecar, notes, tight
 from trimtab.v1 import context_pb2
 
 LIMITS = tight(24_000, 12_000, keep_unit_count=3)
 
-pytestmark = pytest.mark.parametrize("format_name", FORMATS)
+each_format = pytest.mark.parametrize("format_name", FORMATS)
+each_typed = pytest.mark.parametrize("format_name", TYPED)
 
 
 def out(agent: Agent) -> set[tuple[int, int, str]]:
@@ -23,6 +24,7 @@ def base(format_name: str) -> History:
     return history(format_name).user("go").steps(20, 1_500)
 
 
+@each_format
 def test_fit_rewound_history_one_branch_and_the_same_bytes(sidecar: Sidecar, format_name: str) -> None:
     agent = Agent(sidecar, format_name, LIMITS)
     run = base(format_name)
@@ -41,6 +43,7 @@ def test_fit_rewound_history_one_branch_and_the_same_bytes(sidecar: Sidecar, for
     assert len(sent) > 0
 
 
+@each_format
 def test_fit_last_turn_tried_again_branches_there(sidecar: Sidecar, format_name: str) -> None:
     agent = Agent(sidecar, format_name, LIMITS)
     run = base(format_name)
@@ -52,6 +55,7 @@ def test_fit_last_turn_tried_again_branches_there(sidecar: Sidecar, format_name:
     assert before <= out(agent)
 
 
+@each_format
 def test_fit_flipping_between_two_histories_stores_nothing_twice(sidecar: Sidecar, format_name: str) -> None:
     agent = Agent(sidecar, format_name, LIMITS)
     left = base(format_name).answer("left").user("l").steps(3, 1_500, "left")
@@ -70,6 +74,7 @@ def test_fit_flipping_between_two_histories_stores_nothing_twice(sidecar: Sideca
     assert len(places) == len(set(places))
 
 
+@each_format
 def test_fit_another_run_under_the_same_name_is_told(sidecar: Sidecar, format_name: str) -> None:
     agent = Agent(sidecar, format_name, LIMITS)
     agent.fit(base(format_name).body())
@@ -86,6 +91,7 @@ def test_fit_another_run_under_the_same_name_is_told(sidecar: Sidecar, format_na
     assert not agent.response.match.HasField("diverged_at")
 
 
+@each_format
 def test_fit_in_another_dialect_starts_its_own_branch(sidecar: Sidecar, format_name: str) -> None:
     agent = Agent(sidecar, format_name, LIMITS)
     agent.fit(base(format_name).body())
@@ -101,6 +107,7 @@ def test_fit_in_another_dialect_starts_its_own_branch(sidecar: Sidecar, format_n
     assert sidecar.session(agent.session_id).format == base(other).format
 
 
+@each_typed
 def test_fit_item_edited_in_place_loses_only_its_own_record(sidecar: Sidecar, format_name: str) -> None:
     agent = Agent(sidecar, format_name, LIMITS)
     run = base(format_name)
@@ -120,6 +127,7 @@ def test_fit_item_edited_in_place_loses_only_its_own_record(sidecar: Sidecar, fo
     assert {entry for entry in before if entry[1] != 6} <= out(agent)
 
 
+@each_format
 def test_fit_an_item_twice_in_a_row_is_matched_in_order(sidecar: Sidecar, format_name: str) -> None:
     agent = Agent(sidecar, format_name, LIMITS)
     run = history(format_name).user("go")

@@ -8,15 +8,17 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.bodies import FORMATS, History, history, words
+from tests.helpers.bodies import FORMATS, TYPED, History, history, words
 from tests.helpers.client import Agent, Sidecar, tight
 from tests.helpers.view import read_view
 from trimtab.v1 import common_pb2, context_pb2
 
-pytestmark = pytest.mark.parametrize("format_name", FORMATS)
+each_format = pytest.mark.parametrize("format_name", FORMATS)
+each_typed = pytest.mark.parametrize("format_name", TYPED)
 MEDIA = context_pb2.REDUCTION_KIND_MEDIA
 
 
+@each_format
 def test_kind07_few_breaks_of_the_prefix(sidecar: Sidecar, format_name: str) -> None:
     limits = common_pb2.Limits(soft_bytes=100_000)
     agent = Agent(sidecar, format_name, limits)
@@ -30,6 +32,7 @@ def test_kind07_few_breaks_of_the_prefix(sidecar: Sidecar, format_name: str) -> 
     assert agent.response.outcome == context_pb2.FIT_OUTCOME_FITTED
 
 
+@each_typed
 def test_kind07_changed_tools_touch_no_item(sidecar: Sidecar, format_name: str) -> None:
     agent = Agent(sidecar, format_name, tight(30_000, 15_000))
     run = history(format_name).user("go").steps(20, 3_000)
@@ -42,6 +45,7 @@ def test_kind07_changed_tools_touch_no_item(sidecar: Sidecar, format_name: str) 
         assert not agent.response.match.HasField("diverged_at")
 
 
+@each_typed
 def test_kind07_markers_stay_where_they_are(sidecar: Sidecar, format_name: str) -> None:
     run = history(format_name).user("go").steps(12, 2_500).user("then").steps(12, 2_500)
     marker = {"type": "ephemeral", "ttl": "1h"}
@@ -57,6 +61,7 @@ def test_kind07_markers_stay_where_they_are(sidecar: Sidecar, format_name: str) 
     assert [at for at, item in enumerate(json.loads(sent)["messages"]) if "cache_control" in json.dumps(item)] == [2, 8, 14]
 
 
+@each_typed
 @pytest.mark.parametrize("size_bytes", [150, 600])
 @pytest.mark.parametrize("at", [0, 1, 2])
 def test_kind07_marker_on_a_block_inside_a_result_stays(sidecar: Sidecar, format_name: str, at: int, size_bytes: int) -> None:
@@ -75,6 +80,23 @@ def png(size_bytes: int, seed: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + bytes((seed + index * 7) % 256 for index in range(1024)) * (size_bytes // 1024)
 
 
+def shown(format_name: str, item: dict[str, Any], data: bytes) -> None:
+    """Make a picture, with a word beside it, of the last result in an item."""
+    text = base64.b64encode(data).decode()
+    if format_name == "gemini":
+        blob = {"inlineData": {"mimeType": "image/png", "data": text}}
+        item["parts"][-1]["functionResponse"].update({"response": {"output": "a shot"}, "parts": [blob]})
+    elif format_name == "bedrock-converse":
+        picture = {"image": {"format": "png", "source": {"bytes": text}}}
+        item["content"][-1]["toolResult"]["content"] = [{"text": "a shot"}, picture]
+    elif format_name == "openai-responses":
+        picture = {"type": "input_image", "image_url": "data:image/png;base64," + text, "detail": "auto"}
+        item["output"] = [{"type": "input_text", "text": "a shot"}, picture]
+    else:
+        result = item if format_name == "openai-chat" else item["content"][-1]
+        result["content"] = [{"type": "text", "text": "a shot"}, image(format_name, data)]
+
+
 def image(format_name: str, data: bytes) -> dict[str, Any]:
     """An image block."""
     text = base64.b64encode(data).decode()
@@ -83,6 +105,7 @@ def image(format_name: str, data: bytes) -> dict[str, Any]:
     return {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": text}}
 
 
+@each_format
 def test_kind08_first_screenshot_is_never_taken(sidecar: Sidecar, format_name: str) -> None:
     agent = Agent(sidecar, format_name)
     body = history(format_name).user_image("what is this?", png(1_200_000, 1)).body()
@@ -92,6 +115,7 @@ def test_kind08_first_screenshot_is_never_taken(sidecar: Sidecar, format_name: s
     assert agent.response.blockers[0].item_index == 0
 
 
+@each_format
 def test_kind08_old_pictures_leave_and_come_back(sidecar: Sidecar, format_name: str) -> None:
     run = history(format_name)
     pictures = [png(50_000, seed) for seed in range(4)]
@@ -107,11 +131,13 @@ def test_kind08_old_pictures_leave_and_come_back(sidecar: Sidecar, format_name: 
     assert {artifacts[reduction.artifact_id].line_count for reduction in out} == {0}
 
 
+@each_format
 def test_kind08_pictures_in_results_leave(sidecar: Sidecar, format_name: str) -> None:
     run = history(format_name).user("look")
     pictures = [png(40_000, seed) for seed in range(8)]
     for data in pictures:
-        run.step([{"type": "text", "text": "a shot"}, image(format_name, data)])  # type: ignore[arg-type]
+        run.step("")
+        shown(format_name, run.items[-1], data)
     agent = Agent(sidecar, format_name, tight(200_000, 120_000, keep_unit_count=2))
     sent = agent.fit(run.body())
     assert len(sent) <= 200_000
@@ -119,6 +145,7 @@ def test_kind08_pictures_in_results_leave(sidecar: Sidecar, format_name: str) ->
     assert base64.b64encode(pictures[-1]) in sent
 
 
+@each_format
 def test_kind08_base64_in_text_is_dense(sidecar: Sidecar, format_name: str) -> None:
     agent = Agent(sidecar, format_name, common_pb2.Limits(preset=common_pb2.PRESET_WINDOW, window_tokens=1_000_000))
     run_bytes = base64.b64encode(png(400_000, 3)).decode()
@@ -127,6 +154,7 @@ def test_kind08_base64_in_text_is_dense(sidecar: Sidecar, format_name: str) -> N
     assert agent.response.before.tokens >= len(run_bytes)
 
 
+@each_typed
 def test_kind09_everything_is_measured(sidecar: Sidecar, format_name: str) -> None:
     run = history(format_name).user("hi").call(("write", {"text": words(40_000)})).results("ok")
     tools = [{**run.value()["tools"][0], "description": words(1_000, n)} for n in range(60)]
@@ -138,6 +166,7 @@ def test_kind09_everything_is_measured(sidecar: Sidecar, format_name: str) -> No
     assert (agent.response.blockers[0].reason, agent.response.blockers[0].item_index) == ("TOOLS", -1)
 
 
+@each_format
 @pytest.mark.parametrize(
     ("text", "tokens_per_letter"),
     [("漢字仮名交じり文です。", 1.0), ("한국어 문장입니다. ", 1.0), ("наш текст ", 0.6), ("🙂🚀✨", 1.0)],
@@ -149,6 +178,7 @@ def test_kind09_scripts_are_not_underestimated(sidecar: Sidecar, format_name: st
     assert agent.response.before.tokens >= len(text) * 300 * tokens_per_letter
 
 
+@each_format
 def test_kind09_reported_usage_is_used(sidecar: Sidecar, format_name: str) -> None:
     agent = Agent(sidecar, format_name, common_pb2.Limits(preset=common_pb2.PRESET_WINDOW, window_tokens=200_000))
     run = history(format_name).user("hi").steps(10, 2_000)
@@ -159,6 +189,7 @@ def test_kind09_reported_usage_is_used(sidecar: Sidecar, format_name: str) -> No
     assert 7_777 < agent.response.before.tokens < 9_000
 
 
+@each_format
 @pytest.mark.parametrize("line", [None, 80], ids=["one-line", "many-lines"])
 def test_kind18_newest_result_of_seventeen_megabytes(sidecar: Sidecar, format_name: str, line: int | None) -> None:
     text = "x" * 17_000_000 if line is None else ("y" * (line - 1) + "\n") * (17_000_000 // line)
@@ -168,6 +199,7 @@ def test_kind18_newest_result_of_seventeen_megabytes(sidecar: Sidecar, format_na
     assert agent.count == 1
 
 
+@each_format
 def test_kind18_one_big_result_does_not_take_the_small_ones_along(sidecar: Sidecar, format_name: str) -> None:
     agent = Agent(sidecar, format_name)
     sent = agent.fit(history(format_name).user("go").steps(10, 5_000).step(words(2_000_000)).body())
@@ -175,6 +207,7 @@ def test_kind18_one_big_result_does_not_take_the_small_ones_along(sidecar: Sidec
     assert len(sent) > 50_000
 
 
+@each_typed
 def test_kind18_every_copy_in_a_result_counts(sidecar: Sidecar, format_name: str) -> None:
     text = words(45_000)
     run = history(format_name).user("go").step([{"type": "text", "text": text}, {"type": "text", "text": "{}" + text}])  # type: ignore[arg-type]
@@ -191,6 +224,7 @@ def mixed(format_name: str, text: str) -> History:
     return history(format_name).user("go").step(text).steps(6, 2_000)
 
 
+@each_format
 @pytest.mark.parametrize("size_bytes", [1_500, 2_047, 2_048, 2_049, 40_001])
 @pytest.mark.parametrize("letter", ["🙂", "漢", "é", "\U0010ffff", "e\u0301", "\u200d"], ids=ascii)
 def test_kind20_cuts_fall_between_characters(sidecar: Sidecar, format_name: str, letter: str, size_bytes: int) -> None:
@@ -204,6 +238,7 @@ def test_kind20_cuts_fall_between_characters(sidecar: Sidecar, format_name: str,
         assert 2 in {reduction.item_index for reduction in other.response.reductions}
 
 
+@each_format
 def test_kind20_key_order_and_numbers_of_what_stays(sidecar: Sidecar, format_name: str) -> None:
     run = (
         history(format_name)
@@ -219,6 +254,7 @@ def test_kind20_key_order_and_numbers_of_what_stays(sidecar: Sidecar, format_nam
     assert b'{"z":1.0,"a":100.0,"m":2512292042121000001,"k":-0.0}' in raw
 
 
+@each_format
 @pytest.mark.parametrize("arguments", ["[]", '"x"', "", "null", "{not json", "1e999"])
 def test_kind20_arguments_that_are_no_object_travel(sidecar: Sidecar, format_name: str, arguments: str) -> None:
     run = history(format_name).user("go")

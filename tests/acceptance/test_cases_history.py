@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.bodies import FORMATS, History, history, words
+from tests.helpers.bodies import FORMATS, TYPED, History, history, words
 from tests.helpers.client import Agent, Sidecar, notes, tight
 from tests.helpers.view import read_view
 from trimtab.v1 import common_pb2, context_pb2
 
 both = pytest.mark.parametrize("format_name", FORMATS)
+both_typed = pytest.mark.parametrize("format_name", TYPED)
 REASONING = context_pb2.REDUCTION_KIND_REASONING
 
 
@@ -50,7 +51,7 @@ def test_kind01_call_that_waits_for_a_person_is_kept_until_the_answer(sidecar: S
     assert agent.count > 0
 
 
-@both
+@both_typed
 def test_kind01_user_text_between_call_and_result_is_told_not_repaired(sidecar: Sidecar, format_name: str) -> None:
     run = history(format_name).user("go").steps(6, 2_500).call(("tool", {"n": 1}))
     held = list(run.open_ids)
@@ -69,7 +70,7 @@ def test_kind01_user_text_between_call_and_result_is_told_not_repaired(sidecar: 
     assert place not in {reduction.item_index for reduction in agent.response.reductions}
 
 
-@both
+@both_typed
 def test_kind01_orphan_result_is_left_alone(sidecar: Sidecar, format_name: str) -> None:
     run = history(format_name).user("go").steps(8, 2_500)
     orphan = words(3_000, "orphan")
@@ -215,7 +216,7 @@ def test_kind03_chat_reasoning_keeps_its_key(sidecar: Sidecar) -> None:
     assert REASONING in {reduction.kind for reduction in agent.response.reductions}
 
 
-@both
+@both_typed
 def test_kind05_people_and_system_speak_as_they_spoke(sidecar: Sidecar, format_name: str) -> None:
     run = history(format_name).user(words(2_000, "first")).steps(6, 2_500)
     if format_name == "openai-chat":

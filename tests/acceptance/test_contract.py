@@ -15,7 +15,7 @@ from sidecar.engine import compaction
 from sidecar.engine.opener import Opener
 from tests.acceptance.contract.play import FIELDS, Found, Played, play, read
 from tests.acceptance.contract.script import FREEZE, P99_LINE
-from tests.helpers.bodies import FORMATS
+from tests.helpers.bodies import TYPED
 from tests.helpers.client import Sidecar
 from tests.rpc.running import Running
 from trimtab.v1 import context_pb2
@@ -54,7 +54,7 @@ def reader_of(sidecar: Sidecar, run: Played) -> Found:
 
 @pytest.mark.parametrize("summarizer", [LEDGER, CALLER], ids=["ledger", "caller"])
 @pytest.mark.parametrize("thinking", [False, True], ids=["plain", "thinking"])
-@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("format_name", TYPED)
 def test_reader_without_memory_finds_everything(sidecar: Sidecar, format_name: str, thinking: bool, summarizer: int) -> None:
     run = play(sidecar, format_name, "run", thinking=thinking, summarizer=summarizer)
     assert run.compacted.outcome == context_pb2.COMPACT_OUTCOME_COMMITTED
@@ -127,7 +127,7 @@ MUTATIONS = {
 
 
 @pytest.mark.parametrize("category", FIELDS)
-@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("format_name", TYPED)
 def test_mutation_of_a_category_makes_exactly_its_check_fail(
     sidecar: Sidecar, monkeypatch: pytest.MonkeyPatch, format_name: str, category: str
 ) -> None:

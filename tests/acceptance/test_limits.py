@@ -23,6 +23,15 @@ def usage_json(format_name: str, tokens: int, cached: int | None) -> bytes:
     if format_name == "openai-chat":
         details = {} if cached is None else {"prompt_tokens_details": {"cached_tokens": cached, "audio_tokens": 0}}
         return json.dumps({"prompt_tokens": tokens, "completion_tokens": 9, "total_tokens": tokens + 9, **details}).encode()
+    if format_name == "openai-responses":
+        details = {} if cached is None else {"input_tokens_details": {"cached_tokens": cached}}
+        return json.dumps({"input_tokens": tokens, "output_tokens": 9, "total_tokens": tokens + 9, **details}).encode()
+    if format_name == "gemini":
+        details = {} if cached is None else {"cachedContentTokenCount": cached}
+        return json.dumps({"promptTokenCount": tokens, "candidatesTokenCount": 9, **details}).encode()
+    if format_name == "bedrock-converse":
+        read = {} if cached is None else {"cacheReadInputTokens": cached, "cacheWriteInputTokens": 0}
+        return json.dumps({"inputTokens": tokens - (cached or 0), "outputTokens": 9, "totalTokens": tokens + 9, **read}).encode()
     read = {} if cached is None else {"cache_read_input_tokens": cached, "cache_creation_input_tokens": 0}
     return json.dumps({"input_tokens": tokens - (cached or 0), "output_tokens": 9, **read}).encode()
 

@@ -9,11 +9,12 @@ from typing import Any
 import grpc
 import pytest
 
-from tests.helpers.bodies import FORMATS, History, history, words
+from tests.helpers.bodies import FORMATS, TYPED, History, history, words
 from tests.helpers.client import Agent, Failure, Sidecar, notes, tight
 from trimtab.v1 import context_pb2
 
-pytestmark = pytest.mark.parametrize("format_name", FORMATS)
+each_format = pytest.mark.parametrize("format_name", FORMATS)
+each_typed = pytest.mark.parametrize("format_name", TYPED)
 
 
 def small_run(format_name: str) -> History:
@@ -33,6 +34,7 @@ def assert_malformed(failure: Failure, body: bytes) -> None:
     assert 0 <= int(failure.details["offset_bytes"]) <= len(body)
 
 
+@each_format
 def test_fit_truncated_at_every_byte_refused(sidecar: Sidecar, format_name: str) -> None:
     body = small_run(format_name).body()
     name = f"truncated {format_name}"
@@ -63,6 +65,7 @@ def replaced(value: Any, path: tuple[Any, ...], new: Any) -> Any:
 WRONG: list[Any] = [None, True, 0, -1.5, "", "x", [], {}, [[]], [{}], {"type": 1}, [None, 1, "x"]]
 
 
+@each_format
 def test_fit_wrong_types_everywhere_refused_or_passed_through(sidecar: Sidecar, format_name: str) -> None:
     value = small_run(format_name).value()
     passed = 0
@@ -83,6 +86,7 @@ def test_fit_wrong_types_everywhere_refused_or_passed_through(sidecar: Sidecar, 
     assert passed > 100
 
 
+@each_format
 def test_fit_wrong_types_under_pressure_never_internal(sidecar: Sidecar, format_name: str) -> None:
     run = small_run(format_name).user("again").steps(3, 1_500)
     value = run.value()
@@ -103,6 +107,7 @@ def test_fit_wrong_types_under_pressure_never_internal(sidecar: Sidecar, format_
             assert all(reader(reduction.artifact_id) for reduction in answer.reductions), (path, wrong)
 
 
+@each_format
 @pytest.mark.parametrize(
     "body",
     [
@@ -144,18 +149,21 @@ def test_fit_not_a_body_refused(sidecar: Sidecar, format_name: str, body: bytes)
     assert not sidecar.exists(name)
 
 
+@each_format
 def test_fit_nan_deep_in_arguments_points_at_it(sidecar: Sidecar, format_name: str) -> None:
     body = history(format_name).user("go").steps(2, 100).body(temperature=0.5).replace(b"0.5", b"NaN")
     failure = sidecar.failure(f"nan {format_name}", body, format=format_name)
     assert int(failure.details["offset_bytes"]) == body.index(b"NaN")
 
 
+@each_format
 def test_fit_content_is_never_in_an_error(sidecar: Sidecar, format_name: str) -> None:
     body = history(format_name).user("the secret word is xylophone-4711").body()[:-3]
     failure = sidecar.failure(f"quiet {format_name}", body, format=format_name)
     assert "xylophone" not in repr(failure)
 
 
+@each_format
 def test_fit_duplicate_keys_passed_through_and_fitted(sidecar: Sidecar, format_name: str) -> None:
     body = history(format_name).user("go").steps(8, 2_000).user("ok").body()
     body = body.replace(b'"role":"user"', b'"role":"assistant","role":"user"', 1).replace(b'"model":', b'"model":"m","model":', 1)
@@ -167,6 +175,7 @@ def test_fit_duplicate_keys_passed_through_and_fitted(sidecar: Sidecar, format_n
     assert pressed.sent.count(b'"role":"assistant","role":"user"') == 1
 
 
+@each_typed
 def test_fit_history_twice_in_a_body_the_last_counts(sidecar: Sidecar, format_name: str) -> None:
     body = history(format_name).user("go").steps(8, 2_000).user("ok").body()
     body = body.replace(b'"messages":', b'"messages":[{"role":"user","content":"not this one"}],"messages":', 1)
@@ -177,6 +186,7 @@ def test_fit_history_twice_in_a_body_the_last_counts(sidecar: Sidecar, format_na
     assert b"not this one" in pressed.sent
 
 
+@each_format
 def test_fit_empty_history_unchanged(sidecar: Sidecar, format_name: str) -> None:
     agent = Agent(sidecar, format_name)
     body = history(format_name).body()
@@ -184,6 +194,7 @@ def test_fit_empty_history_unchanged(sidecar: Sidecar, format_name: str) -> None
     assert agent.response.item_count == 0
 
 
+@each_format
 @pytest.mark.parametrize(
     "odd", [b"\xff\xfe raw", b"\xc3", b"\\ud800 lone", b"\\udfff\\ud83d", b"\\u0000 nul", b"\xed\xa0\x80", b"\\ud83d\\ude00"]
 )
@@ -196,6 +207,7 @@ def test_fit_odd_text_passed_through_and_read_back(sidecar: Sidecar, format_name
     assert 2 in {reduction.item_index for reduction in agent.response.reductions}
 
 
+@each_format
 @pytest.mark.parametrize("element", [b"{}", b"null", b"[]", b'""'])
 def test_fit_a_million_empty_items_refused_or_passed_through(sidecar: Sidecar, format_name: str, element: bytes) -> None:
     body = b'{"messages":[' + b",".join([element] * 1_000_001) + b"]}"
@@ -205,6 +217,7 @@ def test_fit_a_million_empty_items_refused_or_passed_through(sidecar: Sidecar, f
     assert not sidecar.exists(name)
 
 
+@each_typed
 @pytest.mark.parametrize("ids", ["", "call_0", "x" * 2_048, "a/../b\\\"'\u0000\u2028"], ids=["empty", "repeated", "long", "odd"])
 def test_fit_ids_of_every_kind_fitted_and_paired(sidecar: Sidecar, format_name: str, ids: str) -> None:
     run = history(format_name).user("go")
@@ -216,6 +229,7 @@ def test_fit_ids_of_every_kind_fitted_and_paired(sidecar: Sidecar, format_name: 
     agent.fit(run.call(("read_file", {"n": 99}), ids=[ids]).results("new").body())
 
 
+@each_typed
 def test_fit_batch_with_one_id_for_all_calls_paired_or_told(sidecar: Sidecar, format_name: str) -> None:
     """Chat servers do this; Messages refuses equal ids in one turn, so there it is a fault on arrival, left alone and told."""
     run = history(format_name).user("go")

@@ -10,6 +10,8 @@ import pytest
 from tests.helpers.bodies import FORMATS, History, history, words
 from tests.helpers.client import CALLER, INJECT, TOOL, Agent, Sidecar, notes, tight
 from tests.helpers.rewriters import REWRITERS
+from tests.helpers.translate import history_of, result_text, tool_call, tools_of, with_tools
+from tests.helpers.view import read_view
 from trimtab.v1 import context_pb2
 
 LIMITS = tight(30_000, 12_000)
@@ -24,21 +26,19 @@ def big_run(format_name: str) -> History:
 
 def our_call(format_name: str, name: str, arguments: dict[str, Any], call_id: str = "rb_1") -> bytes:
     """A read-back call as the model makes it."""
-    if format_name == "openai-chat":
-        value: dict[str, Any] = {
-            "id": call_id,
-            "type": "function",
-            "function": {"name": name, "arguments": json.dumps(arguments)},
-        }
-    else:
-        value = {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
+    value = tool_call(format_name, name, arguments, call_id)
     return json.dumps(value).encode()
+
+
+def given(tool: Any) -> list[Any]:
+    """The read-back tool as an element of what a body declares."""
+    value = json.loads(tool.tool)
+    return list(value.get("functionDeclarations", [value]))
 
 
 def text_of(result: bytes) -> str:
     """Content of a result item or block."""
-    content = json.loads(result)["content"]
-    return content if isinstance(content, str) else "".join(block.get("text", "") for block in content)
+    return result_text(result)
 
 
 def test_fit_without_a_way_refused(sidecar: Sidecar, format_name: str) -> None:
@@ -60,15 +60,15 @@ def test_fit_tool_present_cuts(sidecar: Sidecar, format_name: str) -> None:
     tool = sidecar.read_back_tool(format_name)
     agent = Agent(sidecar, format_name, LIMITS, read_back=TOOL)
     run = big_run(format_name)
-    with_tool = run.value()["tools"] + [json.loads(tool.tool)]
-    agent.fit(run.body(tools=with_tool))
+    declared = with_tools(run.value(), [*tools_of(run.value()), *given(tool)])
+    agent.fit(run.body(**declared))
     count = agent.count
     assert count > 0
     assert agent.response.read_back_tool_name == tool.name
     agent.fit(run.steps(9, 3_000).body())
     assert agent.count == count
     assert "READ_BACK_TOOL_MISSING" in notes(agent.response)
-    agent.fit(run.body(tools=with_tool))
+    agent.fit(run.body(**declared))
     assert agent.count > count
 
 
@@ -89,19 +89,20 @@ def test_fit_inject_adds_the_tool_last(sidecar: Sidecar, format_name: str) -> No
     run = history(format_name).user("go").steps(2, 500)
     sent = agent.fit(run.body())
     assert agent.response.outcome == context_pb2.FIT_OUTCOME_FITTED
-    assert json.loads(sent)["tools"] == run.value()["tools"] + [json.loads(tool.tool)]
+    assert tools_of(json.loads(sent)) == [*tools_of(run.value()), *given(tool)]
     assert agent.response.read_back_tool_name == tool.name
     again = agent.fit(run.steps(2, 500).body(), read_back=INJECT)
-    assert json.loads(again)["tools"] == json.loads(sent)["tools"]
+    assert tools_of(json.loads(again)) == tools_of(json.loads(sent))
 
 
 def test_fit_inject_into_a_body_without_tools(sidecar: Sidecar, format_name: str) -> None:
     value = big_run(format_name).value()
-    del value["tools"]
+    value.pop("tools", None)
+    value.pop("toolConfig", None)
     body = json.dumps(value).encode()
     agent = Agent(sidecar, format_name, LIMITS, read_back=INJECT)
     sent = agent.fit(body)
-    has_tool = "tools" in json.loads(sent)
+    has_tool = bool({"tools", "toolConfig"} & json.loads(sent).keys())
     assert has_tool == (agent.count > 0)
     assert has_tool != ("READ_BACK_NOT_INJECTED" in notes(agent.response))
 
@@ -115,28 +116,27 @@ def test_fit_inject_adopted_and_rewritten_stands_once(sidecar: Sidecar, format_n
     for index in range(3):
         known = len(run.items)
         value = json.loads(agent.sent)
-        value["messages"] += run.steps(1, 500, index).items[known:]
+        history_of(value).extend(run.steps(1, 500, index).items[known:])
         agent.fit(REWRITERS[name](json.dumps(value).encode()), oracle=False)
-        tools = json.loads(agent.sent)["tools"]
-        assert tools == [*run.value()["tools"], json.loads(tool.tool)]
+        assert tools_of(json.loads(agent.sent)) == [*tools_of(run.value()), *given(tool)]
         assert not agent.response.match.HasField("diverged_at")
     agent.fit(run.body())
-    assert json.loads(agent.sent)["tools"][-1] == json.loads(tool.tool)
+    assert tools_of(json.loads(agent.sent))[-1:] == given(tool)
 
 
 def test_fit_inject_where_the_agent_has_the_tool_already(sidecar: Sidecar, format_name: str) -> None:
     tool = sidecar.read_back_tool(format_name)
     agent = Agent(sidecar, format_name, LIMITS, read_back=INJECT)
     run = big_run(format_name)
-    tools = [json.loads(tool.tool), *run.value()["tools"]]
-    agent.fit(run.body(tools=tools), oracle=False)
-    assert json.loads(agent.sent)["tools"] == tools
+    tools = [*given(tool), *tools_of(run.value())]
+    agent.fit(run.body(**with_tools(run.value(), tools)), oracle=False)
+    assert tools_of(json.loads(agent.sent)) == tools
     assert agent.count > 0
 
 
 def test_fit_inject_into_tools_that_are_no_list_refused(sidecar: Sidecar, format_name: str) -> None:
     agent = Agent(sidecar, format_name, LIMITS, read_back=INJECT)
-    body = big_run(format_name).body(tools="all of them")
+    body = big_run(format_name).body(**{"toolConfig" if format_name == "bedrock-converse" else "tools": "all of them"})
     assert agent.fit(body, oracle=False) == body
     assert "READ_BACK_NOT_INJECTED" in notes(agent.response)
     assert agent.count == 0
@@ -196,7 +196,7 @@ def test_fit_read_back_result_stays_in_the_tail_and_names_its_source_when_old(si
     arguments = {"artifact_id": artifact}
     run.call((tool.name, arguments), ids=["rb_1"])
     result = sidecar.resolve(agent.session_id, our_call(format_name, tool.name, arguments)).result
-    run.results(json.loads(result)["content"])
+    run.results(text_of(result))
     at = len(run.items) - 1
     agent.fit(run.body())
     assert [reduction.item_index for reduction in agent.response.reductions] == [2]
@@ -210,10 +210,8 @@ def test_fit_stub_copied_into_a_new_call_noted(sidecar: Sidecar, format_name: st
     agent.fit(run.body(), limits=tight(20_000, 9_000))
     out = [r for r in agent.response.reductions if r.kind == context_pb2.REDUCTION_KIND_ARGUMENTS]
     assert len(out) == 1
-    item = json.loads(agent.sent)["messages"][1]
-    if format_name == "openai-chat":
-        copied: Any = item["tool_calls"][0]["function"]["arguments"]
-    else:
-        copied = item["content"][0]["input"]
+    node = read_view(format_name, agent.sent).calls[0].arguments
+    assert node is not None
+    copied: Any = json.loads(node.raw(agent.sent))
     agent.fit(run.call(("write", copied)).results("hm").body())
     assert "STUB_IN_CALL" in notes(agent.response)

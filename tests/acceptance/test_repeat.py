@@ -9,6 +9,7 @@ import pytest
 from tests.helpers.bodies import FORMATS, History, history, words
 from tests.helpers.client import INJECT, NONE, Agent, Sidecar, tight
 from tests.helpers.server import Server
+from tests.helpers.translate import history_of
 from tests.helpers.view import read_view
 from trimtab.v1 import common_pb2, context_pb2
 
@@ -127,7 +128,7 @@ def test_fit_pins_and_read_back_none_same_bytes(agent: Agent) -> None:
 def adopted(sent: bytes, fresh: list[dict[str, object]]) -> bytes:
     """The body that an agent sends which took over the fitted items and went on."""
     value = json.loads(sent)
-    value["messages"] += fresh
+    history_of(value).extend(fresh)
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
 

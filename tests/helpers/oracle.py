@@ -197,9 +197,14 @@ class Oracle:
             if not _is_content_of(content, old, self.original):
                 continue
             name = self.read_back_items.get(diff.item, reduction.artifact_id)
-            if diff.slot.kind == "reasoning" or (new is not None and name.encode() in new.raw(self.new.text)):
+            if diff.slot.kind == "reasoning" or (new is not None and self._names(new, name.encode())):
                 return old, new
         return None
+
+    def _names(self, node: Node, name: bytes) -> bool:
+        """It stands in the value; where only data may stand, in what the data says."""
+        told = node.raw(self.new.text)
+        return name in told or any(name in data for data in (_base64_of(node, self.new.text) if b"text/plain" in told else ()))
 
     def _edits(self) -> None:
         by_item: dict[int, list[Difference]] = {}

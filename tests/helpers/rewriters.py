@@ -35,7 +35,11 @@ def _escaped_slashes(body: bytes) -> bytes:
 def _with_nulls(body: bytes) -> bytes:
     """An SDK whose models write each optional field: null members in items, blocks and calls, never inside arguments."""
     value = json.loads(body)
-    for item in value["messages"]:
+    for item in value.get("contents", value.get("input", [])):
+        item.setdefault("status", None)
+        for part in item.get("parts", []):
+            part.setdefault("videoMetadata", None)
+    for item in value.get("messages", []):
         if item["role"] == "assistant":
             item.setdefault("refusal", None)
             for call in item.get("tool_calls") or []:
@@ -76,9 +80,25 @@ def _unmarked(value: Any) -> Any:
     return value
 
 
+def _with_moved_point(value: Any) -> bytes:
+    """The same where a marker is a block of its own, behind what it marks."""
+    left = 2
+    for item in reversed(value["messages"]):
+        item["content"] = [block for block in item["content"] if "cachePoint" not in block]
+        if left and item["role"] == "user":
+            item["content"].append({"cachePoint": {"type": "default"}})
+            left -= 1
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+
+
 def with_moved_marker(body: bytes) -> bytes:
     """Put cache markers on the last two items that can carry one, and nowhere else; a string content becomes a block for it."""
-    value = _unmarked(json.loads(body))
+    value = json.loads(body)
+    if "toolConfig" in value:
+        return _with_moved_point(value)
+    if "messages" not in value:
+        return _python(separators=(",", ":"), ensure_ascii=False)(body)  # no markers there
+    value = _unmarked(value)
     marker = {"cache_control": {"type": "ephemeral"}}
     left = 2
     for item in reversed(value["messages"]):
@@ -96,6 +116,12 @@ def with_time(format_name: str, body: bytes, minute: int) -> bytes:
     text = f"You are a careful engineer. It is 2031-05-04 10:{minute:02d}."
     if format_name == "anthropic-messages":
         value["system"] = text
+    elif format_name == "bedrock-converse":
+        value["system"] = [{"text": text}]
+    elif format_name == "gemini":
+        value["systemInstruction"] = {"parts": [{"text": text}]}
+    elif format_name == "openai-responses":
+        value["instructions"] = text
     elif value["messages"][0]["role"] == "system":
         value["messages"][0]["content"] = text
     else:

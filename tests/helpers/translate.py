@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["ENVELOPES", "HISTORY", "translate"]
+__all__ = ["ENVELOPES", "HISTORY", "history_of", "result_text", "tool_call", "tools_of", "translate", "with_tools"]
 
 Json = dict[str, Any]
 
@@ -164,3 +164,47 @@ def _responses(role: str, blocks: list[Json], names: dict[str, str]) -> list[Jso
         else:
             said.append({"type": "input_text", "text": block["text"]})
     return [*found, *([{"type": "message", "role": role, "content": said}] if said else [])]
+
+
+def history_of(value: Json) -> list[Any]:
+    """The items of a body, to be changed in place."""
+    return next(list_ for key in ("messages", "contents", "input") if isinstance(list_ := value.get(key), list))
+
+
+def tools_of(value: Json) -> list[Any]:
+    """The tools that a body declares, one element for each that a model may call."""
+    if "toolConfig" in value:
+        return list(value["toolConfig"]["tools"])
+    tools = value.get("tools", [])
+    return [each for tool in tools for each in tool.get("functionDeclarations", [tool])]
+
+
+def with_tools(value: Json, tools: list[Any]) -> Json:
+    """Members of a body that declare these instead."""
+    if "toolConfig" in value:
+        return {"toolConfig": {"tools": tools}}
+    return {"tools": [{"functionDeclarations": tools}] if "contents" in value else tools}
+
+
+def tool_call(format_name: str, name: str, arguments: Json, call_id: str) -> Json:
+    """A call as a model makes it."""
+    given = json.dumps(arguments)
+    calls: dict[str, Json] = {
+        "openai-chat": {"id": call_id, "type": "function", "function": {"name": name, "arguments": given}},
+        "openai-responses": {"type": "function_call", "call_id": call_id, "name": name, "arguments": given},
+        "anthropic-messages": {"type": "tool_use", "id": call_id, "name": name, "input": arguments},
+        "gemini": {"functionCall": {"id": call_id, "name": name, "args": arguments}},
+        "bedrock-converse": {"toolUse": {"toolUseId": call_id, "name": name, "input": arguments}},
+    }
+    return calls[format_name]
+
+
+def result_text(result: bytes) -> str:
+    """Text of a result, as a dialect writes it."""
+    value = json.loads(result)
+    if "functionResponse" in value:
+        response = value["functionResponse"]["response"]
+        return str(response.get("output", response.get("error")))
+    inner = value.get("toolResult", value)
+    content = inner.get("content", inner.get("output"))
+    return content if isinstance(content, str) else "".join(block.get("text", "") for block in content)

@@ -24,7 +24,7 @@ from sidecar.engine.messages import CallRef, FitInput, FitOutcome, FitResult, Pi
 from sidecar.formats import ADAPTERS
 from sidecar.ports import Batch
 from store.store import LmdbStore
-from tests.helpers.bodies import FORMATS, History, history, words
+from tests.helpers.bodies import FORMATS, TYPED, History, history, words
 
 KEY = SessionKey("", "run")
 TIGHT = LimitsGiven(soft_bytes=4_000, target_bytes=1_000, min_saving_bytes=1, externalize_bytes=0, keep_unit_count=1)
@@ -121,7 +121,7 @@ def test_fit_reads_back_what_its_stubs_name_before_it_answers(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("format_name", "stub"), [("openai-chat", b"7"), ("anthropic-messages", b'"x","tool_use_id":"z"')], ids=FORMATS
+    ("format_name", "stub"), [("openai-chat", b"7"), ("anthropic-messages", b'"x","tool_use_id":"z"')], ids=TYPED
 )
 def test_fit_of_a_body_that_would_break_its_contract_is_an_error_and_keeps_nothing(
     format_name: str, stub: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

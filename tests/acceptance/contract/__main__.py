@@ -7,7 +7,7 @@ from functools import partial
 
 from tests.acceptance.contract.play import FIELDS, play, read
 from tests.acceptance.contract.script import COMPACT_STEP, READ_STEP, STEPS, TRIM_STEP
-from tests.helpers.bodies import FORMATS
+from tests.helpers.bodies import TYPED
 from tests.helpers.client import Sidecar
 from tests.helpers.server import Server
 
@@ -22,7 +22,7 @@ def main() -> int:
     with Server() as server:
         assert server.channel is not None
         sidecar = Sidecar(server.channel)
-        for format_name in FORMATS:
+        for format_name in TYPED:
             run = play(sidecar, format_name, f"contract-{format_name}", until=STEPS)
             print(f"{format_name}\n{'step':>5} {'raw':>9} {'sent':>9}  {'  '.join(FIELDS)}  read-backs")
             for number, ((raw, sent), body) in enumerate(zip(run.sizes, run.bodies, strict=True), 1):
