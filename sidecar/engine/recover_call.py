@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from fastpath import Edit, Role, splice
+from fastpath import Edit, Item, Role, splice
 from sidecar.core.branch import BranchIndex
 from sidecar.core.closing import Closing, OpenTurn, closing_of, open_turns
 from sidecar.core.compaction import AttemptState, RequestRecord
 from sidecar.core.errors import InternalError, InvalidFieldError, MalformedBodyError, RevisionConflictError, SessionNotFoundError
+from sidecar.core.fold import holds_results
 from sidecar.core.types import Anchors, CallKey, EffectState, ReceiptRecord, Source
 from sidecar.core.units import Call
 from sidecar.engine.answer import pressure
@@ -46,7 +47,7 @@ from sidecar.engine.record_messages import (
 from sidecar.engine.refs import shown
 from sidecar.engine.session import Session
 from sidecar.formats import adapter as adapter_of
-from sidecar.formats.base import Adapter, ReadBackCall
+from sidecar.formats.base import Adapter, ContentSpan, ReadBackCall
 
 if TYPE_CHECKING:
     from sidecar.engine.engine import Engine
@@ -137,7 +138,8 @@ class RecoverCall:
         self.notes.append(
             Note("RESULTS_FROM_RECEIPTS", f"{touched} items hold results that came with receipts: adopt the body with them")
         )
-        return plan_on(self.engine, self.session, adapter, _with(fit, placed, late), RecordInput(self.session.key, ""))
+        body = _with(adapter, fit, placed, late, [])
+        return plan_on(self.engine, self.session, adapter, body, RecordInput(self.session.key, ""))
 
     def _late(self, adapter: Adapter, fit: FitCall) -> Late:
         """Results that came with receipts after their calls were closed, by the part that closed each."""
@@ -224,7 +226,7 @@ class RecoverCall:
                 waits = True
                 continue
             results[key] = receipt.result
-            groups.setdefault(turn.unit.turn[-1] if adapter.joins_results else call.item, []).append(receipt)
+            groups.setdefault(turn.unit.turn[-1] if adapter.behind_turn else call.item, []).append(receipt)
         if waits and adapter.joins_results:
             groups = {}  # its results are one item, which is not complete
         items = []
@@ -250,12 +252,14 @@ class RecoverCall:
     ) -> None:
         session, given, head = self.session, self.given, self.session.head
         again = fit
+        joined: list[bytes] = []
         if placed or late:
-            again = plan_on(self.engine, session, adapter, _with(fit, placed, late), RecordInput(session.key, ""))
+            body = _with(adapter, fit, placed, late, joined)
+            again = plan_on(self.engine, session, adapter, body, RecordInput(session.key, ""))
         change = change_of(again, NO_CUTS, again.intake.scan)
         revision = head.revision + (1 if placed or late or receipts else 0)
         change.scan = None
-        closing = {each.item for each in placed if each.closes}
+        closing = {*joined, *(each.item for each in placed if each.closes)}
         change.items = [
             msgspec.structs.replace(item, meta=msgspec.structs.replace(item.meta, closing=item.raw in closing))
             for item in change.items
@@ -389,12 +393,37 @@ def _last_result(fit: FitCall, at: int) -> int:
     return at
 
 
-def _with(fit: FitCall, placed: Sequence[_Placed], late: Late) -> bytes:
-    """A body with items added, each behind its turn, and with results in the place of what closed their calls."""
+def _with(adapter: Adapter, fit: FitCall, placed: Sequence[_Placed], late: Late, joined: list[bytes]) -> bytes:
+    """A body with items added, each behind its turn, and with results in the place of what closed their calls.
+
+    Where the API wants one item, what is added goes to the front of the user item that follows; `joined` gets each that thus
+    holds results that only close a call.
+    """
+    body, items, parts = fit.intake.body, fit.intake.items, fit.intake.parts
+    edits = [Edit(parts[index].start, parts[index].end, result) for index, result in late.items()]
+    for each in placed:
+        span = _follower(adapter, fit, each.behind)
+        if span is None:
+            edits.append(Edit(items[each.behind].end, items[each.behind].end, b"," + each.item))
+            continue
+        own = adapter.content_span(each.item, Item(0, len(each.item), Role.USER, 0, 0, 0, 0, 0, 0, 0))
+        assert own is not None  # an adapter's own results
+        added = each.item[own.elements[0][0] : own.elements[-1][1]] + b","
+        edits.append(Edit(span.elements[0][0], span.elements[0][0], added))
+        item = items[each.behind + 1]
+        if each.closes:
+            joined.append(body[item.start : span.elements[0][0]] + added + body[span.elements[0][0] : item.end])
+    return splice(body, sorted(edits, key=lambda edit: edit[0]))
+
+
+def _follower(adapter: Adapter, fit: FitCall, at: int) -> ContentSpan | None:
+    """Content of the user item behind an item where results that are added must be in that item."""
     items, parts = fit.intake.items, fit.intake.parts
-    edits = [Edit(items[each.behind].end, items[each.behind].end, b"," + each.item) for each in placed]
-    edits += [Edit(parts[index].start, parts[index].end, result) for index, result in late.items()]
-    return splice(fit.intake.body, sorted(edits, key=lambda edit: edit[0]))
+    if adapter.one_item == "none" or at + 1 >= len(items) or items[at + 1].role != Role.USER:
+        return None
+    if adapter.one_item == "results" and not holds_results(items[at + 1], parts):
+        return None
+    return adapter.content_span(fit.intake.body, items[at + 1])
 
 
 def anchors_view(anchors: Anchors, index: BranchIndex) -> AnchorsGiven:

@@ -95,6 +95,10 @@ class Adapter(ABC):
     """Neighboring user items without results are one item: roles alternate, or the API merges them."""
     joins_results: ClassVar[bool]
     """All results of a turn are one user item; else each is an item."""
+    behind_turn: ClassVar[bool] = True
+    """Results stand behind all items of their turn; else behind the item that holds their calls."""
+    one_item: ClassVar[Literal["none", "results", "users"]] = "none"
+    """Neighboring user items that the API refuses: any at all, or two that hold results of one turn."""
 
     @abstractmethod
     def judge(self, scan: Scan, rows: Rows | None = None, earlier: Judged | None = None, since: int = 0) -> Judged:

@@ -138,6 +138,7 @@ class BedrockConverse(Adapter):
     empty_body = b'{"messages":[]}'
     merges_users = True
     joins_results = True
+    one_item = "users"
 
     def judge(self, scan: Scan, rows: Rows | None = None, earlier: Judged | None = None, since: int = 0) -> Judged:
         """See Adapter."""

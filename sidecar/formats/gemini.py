@@ -73,6 +73,7 @@ class Gemini(Adapter):
     empty_body = b'{"contents":[]}'
     merges_users = False
     joins_results = True
+    one_item = "results"
 
     def judge(self, scan: Scan, rows: Rows | None = None, earlier: Judged | None = None, since: int = 0) -> Judged:
         """See Adapter."""

@@ -186,6 +186,7 @@ class OpenAIChat(Adapter):
     empty_body = b'{"messages":[]}'
     merges_users = False
     joins_results = False
+    behind_turn = False
 
     def judge(self, scan: Scan, rows: Rows | None = None, earlier: Judged | None = None, since: int = 0) -> Judged:
         """See Adapter."""

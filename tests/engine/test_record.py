@@ -50,8 +50,7 @@ def _notes(result: Any) -> list[str]:
 
 def test_record_items_are_there_after_a_restart_byte_for_byte(run: Run) -> None:
     run.fit([run.user()])
-    call = b'{ "role":"assistant", "content" : ' + dumped(run.calls("a")["content"])
-    call += b', "tool_calls": ' + dumped(run.calls("a")["tool_calls"]) + b"}" if run.chat else b"}"
+    call = b"{ " + b" ,  ".join(b'"%s" : %s' % (key.encode(), dumped(value)) for key, value in run.calls("a").items()) + b" }"
     answer = run.record(b"[ " + call + b" ]")
     assert (answer.revision, answer.item_count) == (1, 2)
     assert [session.pending for session in run.engine.sessions.held(run.key)] == [[]]
@@ -205,8 +204,9 @@ def test_record_the_same_item_spelled_otherwise_is_the_same(run: Run) -> None:
 
 
 def test_record_leaves_cache_markers_out_and_finds_items_that_have_other_ones(run: Run) -> None:
-    marked = {"role": "user", "content": [{"type": "text", "text": "x", "cache_control": {"type": "ephemeral"}}]}
-    plain = {"role": "user", "content": [{"type": "text", "text": "x"}]}
+    blocks = [{"type": "text", "text": "x", "cache_control": {"type": "ephemeral"}}]
+    marked = run.spelled({"role": "user", "content": blocks})
+    plain = run.spelled({"role": "user", "content": [{"type": "text", "text": "x"}]})
     run.fit([run.user("first"), run.says()])
     run.record([marked])
     assert run.journal()[2] == dumped(plain)
@@ -214,7 +214,7 @@ def test_record_leaves_cache_markers_out_and_finds_items_that_have_other_ones(ru
     run.fit([run.user("first"), run.says(), plain])
     run.fit([run.user("first"), run.says(), marked])
     assert run.stored() == 3
-    assert b"cache_control" not in run.recover().body
+    assert b"cache" not in run.recover().body
 
 
 WRONG = [
@@ -356,7 +356,7 @@ def test_record_receipts_come_back_as_they_were_after_a_restart(run: Run) -> Non
         ("a", "deploy", a),
         ("b", "deploy", b),
     ]
-    assert json.loads(known.open_calls[0].content)["id"] == "a"
+    assert b'"a"' in known.open_calls[0].content
 
 
 def _bad_results(run: Run) -> list[tuple[bytes, type[TrimtabError]]]:
@@ -484,5 +484,4 @@ def test_record_by_many_threads_at_one_revision_lands_once_and_without_one_lands
             thread.join(30)
     assert (len(landed), set(refused)) == (17, {base.revision + 1})
     assert run.recover(body=False).revision == base.revision + 17
-    texts = {json.dumps(json.loads(item)["content"]) for item in run.journal()[1:]}
-    assert texts == {json.dumps(run.says(name)["content"]) for name in landed}
+    assert set(run.journal()[1:]) == {dumped(run.says(name)) for name in landed}

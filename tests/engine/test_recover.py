@@ -17,7 +17,9 @@ from sidecar.engine.compact_messages import CompactInput, CompactOutcome, Compac
 from sidecar.engine.messages import CallRef, FitOutcome
 from sidecar.engine.record_messages import RecoverResult
 from store import failpoints
+from tests.helpers.bodies import TYPED
 from tests.helpers.recording import FORMATS, Desk, Run, desk, opened, rules_broken
+from tests.helpers.translate import history_of, result_text
 
 PENDING, SETTLED, WAITING = EffectState.PENDING, EffectState.SETTLED, EffectState.WAITING
 NOT_STARTED, FAILED, UNKNOWN = EffectState.NOT_STARTED, EffectState.FAILED, EffectState.UNKNOWN
@@ -36,6 +38,12 @@ def run(place: Desk, request: pytest.FixtureRequest) -> Run:
     return place.run(request.param)
 
 
+@pytest.fixture(params=TYPED)
+def apart(place: Desk, request: pytest.FixtureRequest) -> Run:
+    """Where user items may stand side by side, so that results that close a turn are an item of their own."""
+    return place.run(request.param)
+
+
 @pytest.fixture
 def chat(place: Desk) -> Run:
     return place.run("openai-chat")
@@ -47,18 +55,24 @@ def messages(place: Desk) -> Run:
 
 
 def _history(body: bytes) -> list[Any]:
-    return list(json.loads(body)["messages"])
+    return history_of(json.loads(body))
 
 
 def _texts(body: bytes) -> dict[str, list[str]]:
     """By call id: what the results of a body say."""
     found: dict[str, list[str]] = {}
     for item in _history(body):
-        blocks = item["content"] if isinstance(item["content"], list) else []
+        if "parts" in item or isinstance(item["content"], list):
+            for part in item.get("parts", item.get("content")):
+                inner = part.get("functionResponse") or part.get("toolResult")
+                if inner:
+                    id = inner.get("id", inner.get("toolUseId"))
+                    found.setdefault(id, []).append(result_text(json.dumps(part).encode()))
+        blocks = item["content"] if isinstance(item.get("content"), list) else []
         if item["role"] == "tool":
             found.setdefault(item["tool_call_id"], []).append(item["content"])
         for block in blocks:
-            if block["type"] == "tool_result":
+            if block.get("type") == "tool_result":
                 found.setdefault(block["tool_use_id"], []).append(block["content"])
     return found
 
@@ -188,29 +202,29 @@ def test_recover_a_call_without_a_name_is_closed_all_the_same(chat: Run) -> None
     assert list(_texts(chat.close().body)) == ["a"]
 
 
-def test_recover_closes_a_call_that_a_new_user_turn_stands_behind(run: Run) -> None:
-    items = [run.user(), run.says(), run.user("b"), run.calls("a", "b"), run.user("new turn"), run.says("hm")]
-    fitted = run.fit(items)
+def test_recover_closes_a_call_that_a_new_user_turn_stands_behind(apart: Run) -> None:
+    items = [apart.user(), apart.says(), apart.user("b"), apart.calls("a", "b"), apart.user("new turn"), apart.says("hm")]
+    fitted = apart.fit(items)
     assert "INVALID_HISTORY" in _notes(fitted)
-    known = run.close()
-    assert rules_broken(run, known.body) == []
+    known = apart.close()
+    assert rules_broken(apart, known.body) == []
     assert _notes(known) == []
     assert opened(known.open_calls) == ["a", "b"]
     history = _history(known.body)
     assert [item for item in history if item in items] == items
     assert set(_texts(known.body)) == {"a", "b"}
-    _same_after_restart(run, known)
-    raw = run.fit(items)  # the agent goes on with its own history: the closing results are not forced on it
-    assert _history(raw.body or run.body(items)) == items
-    back = run.fit(known.body)
+    _same_after_restart(apart, known)
+    raw = apart.fit(items)  # the agent goes on with its own history: the closing results are not forced on it
+    assert _history(raw.body or apart.body(items)) == items
+    back = apart.fit(known.body)
     assert back.match.new_item_count == 0
 
 
-def test_recover_several_dead_turns_are_closed_at_once(run: Run) -> None:
-    items = [run.user(), run.calls("a"), run.user("b"), run.calls("b"), run.user("c"), run.calls("c", "d")]
-    run.fit(items)
-    known = run.close()
-    assert rules_broken(run, known.body) == []
+def test_recover_several_dead_turns_are_closed_at_once(apart: Run) -> None:
+    items = [apart.user(), apart.calls("a"), apart.user("b"), apart.calls("b"), apart.user("c"), apart.calls("c", "d")]
+    apart.fit(items)
+    known = apart.close()
+    assert rules_broken(apart, known.body) == []
     assert opened(known.open_calls) == ["a", "b", "c", "d"]
     assert [view.call.item_index for view in known.open_calls] == [1, 4, 7, 7]  # as they stand now
 
@@ -248,8 +262,7 @@ def test_recover_closes_by_what_the_receipt_says(
     words, after = CLOSED[state]
     view = known.open_calls[0]
     assert opened(known.open_calls) == ["a", "w"][: 1 + sibling_waits]
-    said = json.loads(view.closed_by)
-    text = said["content"]
+    text = result_text(view.closed_by)
     assert view.receipt is not None
     assert (view.receipt.idempotency_key, view.receipt.detail) == (("key", "why") if state else ("", "closed after a crash"))
     assert text == "real" if recorded else words in text
@@ -283,7 +296,7 @@ def test_recover_results_of_all_receipts_make_the_item_and_close_nothing(run: Ru
     assert (known.item_count, opened(known.open_calls), _notes(known)) == (2, ["a", "b"], ["RESULTS_FROM_RECEIPTS"])
     closed = run.close()
     assert closed.body == known.body
-    assert [json.loads(view.closed_by)["content"] for view in closed.open_calls] == ["one", "two"]
+    assert [result_text(view.closed_by) for view in closed.open_calls] == ["one", "two"]
     assert opened(run.recover().open_calls) == []  # they are final
     adopted = run.fit(closed.body)
     assert (adopted.match.new_item_count, _notes(adopted)) == (0, [])
@@ -333,22 +346,62 @@ def test_recover_a_turn_that_waited_is_closed_when_its_last_result_came(run: Run
     run.desk.reopen()
     known = run.close()
     texts = _texts(known.body)
-    assert texts == {"a": [json.loads(closing)["content"]], "w": ["approved"]}
+    assert texts == {"a": [result_text(closing)], "w": ["approved"]}
     assert rules_broken(run, known.body) == []
     assert opened(run.recover().open_calls) == ["a"]  # what closed it is no final result, in whatever item
     kept = _compact(run, run.body([*_history(known.body), run.calls("z"), *run.results(run.result("z", LONG))]))
     assert kept.kept_reason.name == "NO_CANDIDATE"
 
 
-def test_recover_a_partly_answered_turn_is_completed(run: Run) -> None:
-    items = [run.user(), run.calls("a", "b", "c"), *run.results(run.result("b", "real"))]
-    run.fit(items)
-    known = run.close()
-    assert rules_broken(run, known.body) == []
+def test_recover_a_partly_answered_turn_is_completed(apart: Run) -> None:
+    items = [apart.user(), apart.calls("a", "b", "c"), *apart.results(apart.result("b", "real"))]
+    apart.fit(items)
+    known = apart.close()
+    assert rules_broken(apart, known.body) == []
     assert opened(known.open_calls) == ["a", "c"]
     assert _texts(known.body)["b"] == ["real"]
     assert set(_texts(known.body)) == {"a", "b", "c"}
     assert [item for item in _history(known.body) if item in items] == items
+
+
+def test_recover_closing_results_join_the_user_item_behind_where_roles_alternate(place: Desk) -> None:
+    run = place.run("bedrock-converse")
+    items = [run.user(), run.calls("a"), run.user("new turn"), run.says("hm"), run.user("more")]
+    run.fit(items)
+    closed = run.close()
+    history = _history(closed.body)
+    assert rules_broken(run, closed.body) == []
+    assert len(history) == len(items)
+    assert history[2]["content"][1:] == items[2]["content"]
+    assert "outcome is unknown" in _texts(closed.body)["a"][0]
+    run.desk.reopen()
+    assert run.recover().body == closed.body
+    adopted = run.fit([*history, run.says("done")])
+    assert (adopted.match.new_item_count, adopted.match.diverged_at) == (1, None)
+    raw = run.fit([*items, run.says("done")])  # a client that goes on with what it had
+    assert (raw.match.new_item_count, raw.match.diverged_at) == (0, None)
+    real = [run.user(), run.calls("a"), run.user("new turn"), run.says("hm"), run.user("more"), run.says("done")]
+    real[2]["content"].insert(0, run.result("a", "real"))
+    run.fit(real)
+    assert _texts(run.recover().body) == {"a": ["real"]}
+
+
+@pytest.mark.parametrize("format_name", ["bedrock-converse", "gemini"])
+def test_recover_a_partly_answered_turn_is_completed_in_the_item_that_answers_it(place: Desk, format_name: str) -> None:
+    run = place.run(format_name)
+    items = [run.user(), run.calls("a", "b"), *run.results(run.result("b", "real")), run.says("hm")]
+    run.fit(items)
+    known = run.close()
+    assert rules_broken(run, known.body) == []
+    assert len(_history(known.body)) == len(items)
+    texts = _texts(known.body)
+    assert texts["b"] == ["real"] and "outcome is unknown" in texts["a"][0]
+    run.record(receipts=(run.receipt("a", SETTLED, result=run.result("a", "late")),))
+    again = run.recover()
+    assert _texts(again.body) == {"a": ["late"], "b": ["real"]}
+    assert rules_broken(run, again.body) == []
+    run.desk.reopen()
+    assert run.fit(again.body).match.diverged_at is None
 
 
 def test_recover_a_partly_answered_turn_with_text_behind_it_is_completed_before_the_text(messages: Run) -> None:
@@ -459,7 +512,7 @@ def test_fit_says_that_a_real_result_is_recorded_where_the_body_has_the_closing_
     run.fit([run.user(), run.calls("a", "b")])
     closed = _history(run.close().body)
     run.record(receipts=(run.receipt("a", SETTLED, result=run.result("a", "real")),))
-    more = [*closed, run.user("go on")]
+    more = [*closed, run.says("so"), run.user("go on")]
     assert _notes(run.fit(more)) == ["RESULTS_RECORDED"]
     run.desk.reopen()
     assert _notes(run.fit(more)) == ["RESULTS_RECORDED"]

@@ -16,11 +16,19 @@ from sidecar.engine.messages import AnchorsGiven, CallRef, FitInput, FitResult, 
 from sidecar.engine.record_messages import OpenCallView, RecordInput, RecordResult, RecoverInput, RecoverResult
 from sidecar.formats import ADAPTERS
 from store.store import LmdbStore
+from tests.helpers.bodies import TYPED
+from tests.helpers.translate import ENVELOPES, HISTORY, translate
 
 __all__ = ["FORMATS", "Desk", "Run", "desk", "dumped", "opened", "rules_broken"]
 
 Json = dict[str, Any]
-FORMATS = {"openai-chat": Format.OPENAI_CHAT, "anthropic-messages": Format.ANTHROPIC_MESSAGES}
+FORMATS = {
+    "openai-chat": Format.OPENAI_CHAT,
+    "anthropic-messages": Format.ANTHROPIC_MESSAGES,
+    "bedrock-converse": Format.BEDROCK_CONVERSE,
+    "gemini": Format.GEMINI,
+}
+"""Those in which a turn with several calls is one item."""
 KEEP_ALL = LimitsGiven(soft_bytes=1 << 30, target_bytes=1 << 29, externalize_bytes=0)
 
 
@@ -84,6 +92,7 @@ class Run:
         self.format = FORMATS[format_name]
         self.key = SessionKey("", session_id)
         self.chat = format_name == "openai-chat"
+        self.names: dict[str, str] = {}
         self.requests = 0
 
     @property
@@ -93,9 +102,18 @@ class Run:
     # Items
 
     def user(self, text: str = "go on") -> Json:
-        return {"role": "user", "content": text}
+        return self.spelled({"role": "user", "content": text})
+
+    def spelled(self, item: Json) -> Json:
+        """An item in the shape of Messages, as this dialect has it."""
+        if self.format_name in TYPED:
+            return item
+        (found,) = translate(self.format_name, [item], self.names)
+        return found
 
     def says(self, text: str = "done") -> Json:
+        if self.format_name not in TYPED:
+            return self.spelled({"role": "assistant", "content": text})
         return {"role": "assistant", "content": text if self.chat else [{"type": "text", "text": text}]}
 
     def calls(self, *ids: str, name: str = "deploy", arguments: Json | None = None) -> Json:
@@ -108,20 +126,28 @@ class Run:
                 "content": None,
                 "tool_calls": [{"id": id, "type": "function", "function": function} for id in ids],
             }
-        return {"role": "assistant", "content": [{"type": "tool_use", "id": id, "name": name, "input": given} for id in ids]}
+        blocks = [{"type": "tool_use", "id": id, "name": name, "input": given} for id in ids]
+        return self.spelled({"role": "assistant", "content": blocks})
 
     def result(self, id: str, text: str = "ok") -> Json:
         """As a receipt brings it: an item, or a block."""
         if self.chat:
             return {"role": "tool", "tool_call_id": id, "content": text}
-        return {"type": "tool_result", "tool_use_id": id, "content": text}
+        block = {"type": "tool_result", "tool_use_id": id, "content": text}
+        if self.format_name in TYPED:
+            return block
+        item = self.spelled({"role": "user", "content": [block]})
+        part: Json = (item.get("content") or item["parts"])[0]
+        return part
 
     def results(self, *results: Json) -> list[Json]:
         """The items that hold these."""
+        if self.format_name == "gemini":
+            return [{"role": "user", "parts": list(results)}]
         return list(results) if self.chat else [{"role": "user", "content": list(results)}]
 
     def body(self, items: list[Json], **members: Any) -> bytes:
-        return dumped({"model": "m", "max_tokens": 9, "messages": items, **members})
+        return dumped({**ENVELOPES[self.format_name], HISTORY[self.format_name]: items, **members})
 
     # Calls of the engine
 
