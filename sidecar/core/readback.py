@@ -23,8 +23,8 @@ __all__ = [
 READ_BACK_TOOL_NAME: Final = "trimtab_read"
 
 READ_BACK_TOOL_DESCRIPTION: Final = (
-    "Reads back content that was moved out of this conversation, byte for byte, by the artifact_id that stands in its place. "
-    "start and end (bytes) give a part, pattern finds lines. An answer holds at most 32 KiB and says where to go on."
+    "Reads content that was moved out of this conversation by the artifact_id in its place: whole, bytes start to end, "
+    "or lines with a pattern."
 )
 
 READ_BACK_TOOL_SCHEMA: Final[dict[str, object]] = {
@@ -33,8 +33,8 @@ READ_BACK_TOOL_SCHEMA: Final[dict[str, object]] = {
         "artifact_id": {"type": "string"},
         "start": {"type": "integer"},
         "end": {"type": "integer"},
-        "pattern": {"type": "string", "description": "text to find"},
-        "regex": {"type": "boolean", "description": "pattern is RE2"},
+        "pattern": {"type": "string"},
+        "regex": {"type": "boolean"},
     },
     "required": ["artifact_id"],
 }

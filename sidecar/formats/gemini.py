@@ -138,7 +138,7 @@ class Gemini(Adapter):
 
         Refused where the model could not call it; beside a cached content, whose tools are not in the body; and beside the
         provider's own tools alone, which models other than the newest do not take together with functions. Source:
-        google-genai, types.FunctionCallingConfig; https://github.com/google-gemini/gemini-cli/issues/2033.
+        google-genai, types.FunctionCallingConfig; https://github.com/googleapis/go-genai/issues/323.
         """
         config = next((value for key in both("toolConfig") if (value := last_member(scan, key))), b"{}")
         calling = next((value for key in both("functionCallingConfig") if (value := value_at(config, key))), b"{}")

@@ -35,7 +35,7 @@ _ROLES = (b"user", b"model", b"function", b"tool")
 def check_turns(history: History) -> Iterator[Violation]:
     """Results directly behind the turn that holds their calls, as many as there are calls.
 
-    Source: https://github.com/google-gemini/gemini-cli/issues/16144 ("Please ensure that the number of function response parts
+    Source: https://github.com/google-gemini/gemini-cli/issues/4217 ("Please ensure that the number of function response parts
     is equal to the number of function call parts of the function call turn").
     """
     yield from check_pairs(history, results_first=False, unique_ids=False)
@@ -44,7 +44,7 @@ def check_turns(history: History) -> Iterator[Violation]:
 def check_roles(history: History) -> Iterator[Violation]:
     """Only the user and the model; calls by the model, results by the user; a turn of calls behind an item of the user.
 
-    Source: google-genai, types.Content (role); https://github.com/google-gemini/gemini-cli/issues/2133 ("Please ensure that
+    Source: google-genai, types.Content (role); https://github.com/google-gemini/gemini-cli/issues/11814 ("Please ensure that
     function call turn comes immediately after a user turn or after a function response turn").
     """
     for index in history.indices():
@@ -67,7 +67,7 @@ def check_roles(history: History) -> Iterator[Violation]:
 def check_content(history: History) -> Iterator[Violation]:
     """An item has a list of parts that is not empty.
 
-    Source: https://github.com/google-gemini/gemini-cli/issues/4958 ("contents.parts must not be empty").
+    Source: https://github.com/vercel/ai/issues/3775 ("contents.parts must not be empty").
     """
     for index in history.indices():
         item = history.items[index]

@@ -54,7 +54,7 @@ class OpenAIResponses(Adapter):
     name = "openai-responses"
     grammar = GRAMMAR
     # Source: platform.openai.com, "Reasoning models" (items since the last user message must come back with what follows them);
-    # https://github.com/openai/openai-python/issues/2506 ("provided without its required 'reasoning' item").
+    # https://github.com/continuedev/continue/issues/11994 ("provided without its required 'reasoning' item").
     reasoning = "never"
     empty_body = b'{"input":[]}'
     merges_users = False

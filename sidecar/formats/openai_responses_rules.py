@@ -40,8 +40,8 @@ NULL = int(ValueType.NULL)
 def check_pairs(history: History) -> Iterator[Violation]:
     """Every call has an output somewhere behind it, every output a call before it.
 
-    Source: https://github.com/openai/openai-agents-python/issues/1789 ("No tool output found for function call"),
-    https://github.com/openai/openai-agents-python/issues/673 ("No tool call found for function call output with call_id").
+    Source: https://github.com/bytedance/trae-agent/issues/245 ("No tool output found for function call"),
+    https://github.com/continuedev/continue/issues/10092 ("No tool call found for function call output with call_id").
     """
     waiting: dict[bytes, list[Part]] = {}
     answered: set[bytes] = set()
@@ -105,7 +105,7 @@ def check_values(history: History) -> Iterator[Violation]:
 def check_reasoning(history: History) -> Iterator[Violation]:
     """Reasoning has an item of the same turn behind it, unless the history ends with it.
 
-    Source: https://github.com/openai/openai-agents-python/issues/1660 ("reasoning was provided without its required following
+    Source: https://github.com/openai/openai-node/issues/1567 ("reasoning was provided without its required following
     item").
     """
     items, parts, roles = history.items, history.parts, history.roles

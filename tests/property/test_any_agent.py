@@ -24,7 +24,7 @@ from sidecar.engine.compact_messages import CompactInput, CompactOutcome, Compac
 from sidecar.engine.messages import CallRef, FitInput, FitResult, ReceiptGiven
 from sidecar.engine.record_messages import RecordInput, RecoverInput
 from sidecar.summarize.prompt import SECTIONS
-from tests.helpers.bodies import FORMATS, History, history, words
+from tests.helpers.bodies import TYPED, History, history, words
 from tests.helpers.compacting import Json, Plant, _blocks, _history, _joints, markers, plant, violations
 from tests.helpers.compacting import words as said
 from tests.helpers.sdk_types import sdk_violations
@@ -61,7 +61,7 @@ class Agent:
         self.rand = rand = random.Random(seed)
         world.serial += 1
         self.world, self.key = world, key or SessionKey("", f"any-{seed}-{world.serial}")
-        self.form = rand.choice(FORMATS)
+        self.form = rand.choice(TYPED)
         self.run: History = history(self.form)
         self.thinks = False
         keep = rand.choice([0, 1, 2])
@@ -381,7 +381,7 @@ class Agent:
 
     def step_format(self) -> None:
         """The same session goes on in the other dialect: a branch of its own."""
-        self.form = next(form for form in FORMATS if form != self.form)
+        self.form = next(form for form in TYPED if form != self.form)
         self.run = history(self.form)
         self.sent, self.told, self.changed = b"", 0, True
         self.run.serial = self.rand.randrange(10_000, 90_000)

@@ -21,7 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_a
 
 from sidecar.core.types import Format
 from store import failpoints
-from tests.helpers.bodies import History, history, words
+from tests.helpers.bodies import TYPED, History, history, words
 from tests.helpers.client import Failure, Sidecar
 from tests.helpers.compacting import FORMATS, wrong
 from tests.helpers.oracle import Oracle
@@ -473,7 +473,7 @@ class Machine(RuleBasedStateMachine):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("format_name", TYPED)
 def test_machine(format_name: str) -> None:
     with Place() as place:
         kind = type("Machine", (Machine,), {"place": place, "format_name": format_name})

@@ -77,10 +77,10 @@ def test_fit_over_the_limit_answers_a_smaller_body_whose_artifacts_can_be_read(a
     [
         ({"body": b"{"}, grpc.StatusCode.INVALID_ARGUMENT, "MALFORMED_BODY", {"offset_bytes": "1"}),
         ({"body": b"{}", "session": common_pb2.SessionRef()}, grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD", {}),
-        ({"body": b"{}", "format": 4}, grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD", {"field": "format"}),
+        ({"body": b"{}", "format": 6}, grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD", {"field": "format"}),
         ({"body": b'{"messages":[]}', "read_back": 0}, grpc.StatusCode.INVALID_ARGUMENT, "READ_BACK_REQUIRED", {}),
     ],
-    ids=["malformed", "no session", "dialect to come", "no read-back"],
+    ids=["malformed", "no session", "no dialect", "no read-back"],
 )
 def test_fit_refusal_tells_code_reason_and_details(
     app: App, fields: dict[str, object], code: grpc.StatusCode, reason: str, details: dict[str, str]
