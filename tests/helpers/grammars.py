@@ -109,6 +109,7 @@ CHAT = GrammarSpec(
 # `by` behind `by`, a case that is not ASCII, and the empty key.
 TORTURE = GrammarSpec(
     history=(b"input", b"messages"),
+    history_text=True,
     system=(b"system", b"instructions"),
     tools=(b"tools",),
     item="item",
@@ -139,6 +140,7 @@ TORTURE = GrammarSpec(
                 b"call": Field(Code.PAYLOAD, kind=Kind.CALL, shape="inside"),
                 b"media": Field(Code.NONE, kind=Kind.MEDIA, shape="quiet"),
                 b"error": Field(Code.ERROR),
+                b"failed": Field(Code.FAILURE),
                 b"sig": Field(Code.SIGNATURE),
             },
         ),

@@ -29,6 +29,7 @@ from tests.helpers.bodies import FORMATS, TYPED, History, history, words
 KEY = SessionKey("", "run")
 TIGHT = LimitsGiven(soft_bytes=4_000, target_bytes=1_000, min_saving_bytes=1, externalize_bytes=0, keep_unit_count=1)
 each_format = pytest.mark.parametrize("format_name", FORMATS)
+each_typed = pytest.mark.parametrize("format_name", TYPED)
 
 
 class Clock:
@@ -174,7 +175,7 @@ def test_fit_of_a_grown_history_changes_no_committed_record(format_name: str, tm
         assert second.body[:at] == first.body[:at]
 
 
-@each_format
+@each_typed
 def test_fit_tells_of_each_reduction_its_artifact_source_and_place(format_name: str, tmp_path: Path) -> None:
     made = history(format_name).user("go")
     for index in range(4):

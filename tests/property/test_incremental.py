@@ -22,13 +22,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sidecar.core.errors import TrimtabError
-from sidecar.core.types import EffectState, Format, LimitsGiven, ReadBack, ReductionKind, SessionKey
+from sidecar.core.types import EffectState, LimitsGiven, ReadBack, ReductionKind, SessionKey
 from sidecar.engine.config import EngineConfig
 from sidecar.engine.engine import Engine
 from sidecar.engine.messages import CallRef, FitInput, FitResult, PinGiven, ReceiptGiven
+from sidecar.formats.adapters import NAMES
 from store.store import LmdbStore
 from tests.engine.held import open_store
-from tests.helpers.bodies import FORMATS, History, history, words
+from tests.helpers.bodies import TYPED, History, history, words
+from tests.helpers.translate import history_of
 from tests.property.test_fit_histories import apply_step, steps
 
 SETTINGS = settings(
@@ -36,7 +38,7 @@ SETTINGS = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-NAMED = {"openai-chat": Format.OPENAI_CHAT, "anthropic-messages": Format.ANTHROPIC_MESSAGES}
+NAMED = {name: format for format, name in NAMES.items()}
 _NUMBERS = itertools.count()
 PLACES = st.integers(0, 40)
 
@@ -128,20 +130,21 @@ def change_history(run: History, change: tuple[Any, ...], index: int, sent: byte
     if kind == "step":
         apply_step(run, value, index)
     elif kind == "adopt" and sent:
-        run.items[:] = json.loads(sent)["messages"]
+        run.items[:] = history_of(json.loads(sent))
     elif kind == "drop":
         del items[1 : 1 + value]
     elif kind == "cut short":
         del items[max(len(items) - value, 1) :]
     elif kind == "edit":
-        items[value % len(items)] = {"role": "user", "content": [{"type": "text", "text": f"edited {index}"}]}
+        items[value % len(items)] = history(run.format_name).user(f"edited {index}").items[0]
     elif kind == "move" and len(items) > 2:
         items.insert(value % len(items), items.pop())
 
 
 def receipt_for(run: History, place: int, state: EffectState) -> tuple[ReceiptGiven, ...]:
     """A receipt for one of the calls in the history, when there is any."""
-    calling = [at for at, item in enumerate(run.items) if item.get("tool_calls") or "tool_use" in json.dumps(item["content"])]
+    keys = ('"tool_calls"', '"tool_use"', '"toolUse"', '"functionCall"', '"function_call"')
+    calling = [at for at, item in enumerate(run.items) if any(key in json.dumps(item) for key in keys)]
     return (ReceiptGiven(CallRef(item_index=calling[place % len(calling)], call_index=0), state),) if calling else ()
 
 
@@ -174,7 +177,7 @@ class Pair:
         return result
 
 
-@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("format_name", TYPED)
 @SETTINGS
 @given(plan=st.lists(st.tuples(changes, extras), min_size=3, max_size=16), first=limits, thinking=st.booleans())
 def test_engine_that_takes_over_answers_as_one_that_does_not(
@@ -197,7 +200,7 @@ WIDE = LimitsGiven(soft_bytes=1 << 30, externalize_bytes=0, keep_unit_count=1)
 TIGHT = LimitsGiven(soft_bytes=9_000, target_bytes=1_024, min_saving_bytes=1, externalize_bytes=0, keep_unit_count=0)
 
 
-@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("format_name", TYPED)
 def test_receipt_for_an_old_call_unsettles_its_unit_at_once_and_later(
     stores: tuple[LmdbStore, LmdbStore], format_name: str
 ) -> None:
@@ -222,7 +225,7 @@ def test_turn_that_broke_a_rule_only_while_it_was_the_last_is_settled_after(stor
     assert after.advice.unit_count == 5  # the answer without calls is one
 
 
-@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("format_name", TYPED)
 def test_body_without_its_last_cut_items_has_only_the_records_of_those_before(
     stores: tuple[LmdbStore, LmdbStore], format_name: str
 ) -> None:

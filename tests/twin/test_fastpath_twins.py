@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import fastpath
 from fastpath import Edit, GrammarSpec
+from sidecar.formats import ADAPTERS
 from tests.helpers.backends import PURE, Backend, compiled, outcome, scan_outcome
 from tests.helpers.corpus import corpus_dir
 from tests.helpers.grammars import CHAT, MESSAGES, TORTURE
@@ -196,9 +197,11 @@ def test_splice_is_the_same(body: bytes, cuts: list[int], data: bytes) -> None:
 
 
 def spec_of(path: Path) -> GrammarSpec:
-    """A grammar that finds the history of a recorded body, whatever its dialect."""
-    base = CHAT if "openai" in path.name or "openai" in path.parent.name else MESSAGES
-    return base._replace(history=HISTORY_KEYS)
+    """The grammar of a recorded body's dialect."""
+    name = path.name.partition("--")[0] if path.parent.name == "malformed" else path.parent.name
+    (adapter,) = (each for each in ADAPTERS.values() if each.name == name)
+    spec: GrammarSpec = adapter.grammar.spec
+    return spec
 
 
 def test_corpus_is_there() -> None:
