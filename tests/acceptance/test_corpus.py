@@ -13,6 +13,9 @@ from tests.helpers.corpus import bodies
 from tests.helpers.sdk_types import sdk_violations
 from trimtab.v1 import context_pb2
 
+OUTCOMES: dict[str, list[tuple[int, int, str]]] = {}
+"""By dialect: bytes of each body, bytes of its answer, and why it is over its limit; for the table in the summary."""
+
 CASES = [(name, path, share) for name in FORMATS for path in bodies(name) for share in (0.5, 0.25, 0.1)]
 
 
@@ -33,6 +36,8 @@ def test_fit_recorded_body_reasoned_and_whole(sidecar: Sidecar, format_name: str
     assert response.advice.eligible or response.advice.reason
     assert sdk_violations(format_name, json.loads(sent)) <= sdk_violations(format_name, json.loads(body))
     assert agent.fit(body, oracle=False) == sent
+    why = response.blockers[0].reason if over and response.blockers else "NOT_COMPACTED" if over else ""
+    OUTCOMES.setdefault(format_name, []).append((len(body), len(sent), why))
 
 
 def test_corpus_is_at_hand() -> None:

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 import trimtab
-from tests.helpers.bodies import FORMATS, history
+from tests.helpers.bodies import TYPED, history
 from tests.helpers.server import Server
 
 
-@pytest.fixture(params=FORMATS)
+@pytest.fixture(params=TYPED)
 def format_name(request: pytest.FixtureRequest) -> str:
     name: str = request.param
     return name
