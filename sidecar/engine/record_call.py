@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from fastpath import MalformedError, canon, scan
+from fastpath import Kind, MalformedError, canon, scan
 from sidecar.core.branch import Ranges, from_ranges, to_ranges
 from sidecar.core.compaction import RequestRecord
 from sidecar.core.errors import InvalidFieldError, MalformedBodyError, RequestIdReusedError, RevisionConflictError
@@ -95,7 +95,7 @@ class RecordCall:
         body, spans = known_body(self.engine, session, adapter)
         count = len(session.branch)
         if first is None:
-            first = count
+            first = count - self._closing_tail(adapter, items)
         if not 0 <= first <= count:
             raise InvalidFieldError(
                 f"first_item_index is {first}; the history has {count} items",
@@ -108,6 +108,15 @@ class RecordCall:
                 continue
             return spans.around(body, place, items[at:])
         return body
+
+    def _closing_tail(self, adapter: Adapter, items: Sequence[bytes]) -> int:
+        """How many items at the end of the branch only close calls, where results come: these take their place."""
+        branch, closing = self.session.branch, self.session.closing
+        tail = next((n for n, number in enumerate(reversed(branch)) if number not in closing), len(branch))
+        if not tail or not items:
+            return 0
+        found = scan(adapter.empty_body[:-2] + items[0] + b"]}", adapter.grammar)
+        return tail if any(part.kind == Kind.RESULT for part in found.parts()) else 0
 
     def _is_known(self, adapter: Adapter, number: int, item: bytes) -> bool:
         strict, loose = canon(item, 0, len(item), adapter.grammar)

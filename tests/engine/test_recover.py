@@ -578,6 +578,21 @@ def test_a_real_result_by_record_replaces_a_closing_one(run: Run) -> None:
     assert (_texts(known.body), known.open_calls) == ({"a": ["real"]}, ())
 
 
+@pytest.mark.parametrize("got", [("a",), ("b",), ("a", "b")])
+def test_recorded_results_take_the_place_of_what_closed_at_the_end(run: Run, got: tuple[str, ...]) -> None:
+    """By a process that did not die after all, and knows nothing of the close."""
+    run.fit([run.user(), run.calls("a", "b")])
+    run.close()
+    run.record(run.results(*[run.result(id, f"real {id}") for id in got]))
+    run.desk.reopen()
+    known = run.recover()
+    assert _texts(known.body) == {id: [f"real {id}"] for id in got}
+    assert set(rules_broken(run, known.body)) <= {"CALL_OPEN"}
+    assert opened(known.open_calls) == [id for id in ("a", "b") if id not in got]
+    closed = run.close()
+    assert rules_broken(run, closed.body) == []
+
+
 def test_real_results_of_some_calls_and_closing_ones_of_others_stay_told_apart(run: Run) -> None:
     items = [run.user(), run.calls("a", "b")]
     run.fit(items)
