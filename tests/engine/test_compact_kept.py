@@ -19,6 +19,7 @@ from sidecar.engine.messages import AnchorsGiven, CallRef, ConstraintGiven, FitI
 from sidecar.engine.record_messages import RecordInput
 from tests.helpers.bodies import FORMATS, History, history, words
 from tests.helpers.compacting import Plant, plant
+from tests.helpers.translate import history_of
 
 NOTES = "## Accomplished\n- read files\n## In progress\n- none\n## Next steps\n- go on\n## Facts to keep\n- none\n"
 TIGHT = LimitsGiven(soft_bytes=30_000, target_bytes=20_000, externalize_bytes=0, keep_unit_count=2)
@@ -88,7 +89,7 @@ def test_blockers_name_a_summary(run: Run) -> None:
 def test_compact_keeps_the_tail_and_every_word_of_a_person(run: Run) -> None:
     body = json.loads(run.compact(include_body=True).body)
     raw = json.loads(run.history.body())
-    assert body["messages"][-4:] == raw["messages"][-4:]
+    assert history_of(body)[-4:] == history_of(raw)[-4:]
     assert "please go through the files" in json.dumps(body)
 
 

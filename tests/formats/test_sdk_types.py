@@ -102,6 +102,14 @@ def test_sdk_violations_do_not_depend_on_the_place_of_a_block() -> None:
     assert messages(asked([odd])) != messages(asked(), asked([odd]))
 
 
-def test_sdk_violations_format_without_types_is_an_error() -> None:
+def test_sdk_violations_of_the_dialects_without_typed_dicts_are_found() -> None:
+    assert sdk_violations("gemini", {"contents": [{"role": "user", "parts": [{"text": "a"}]}]}) == set()
+    (found,) = sdk_violations("gemini", {"contents": [{"role": "user", "parts": [{"text": 5}]}]})
+    assert found.startswith("contents[0].parts")
+    (found,) = sdk_violations("gemini", {"contents": [{"role": "user", "parts": [{"text": "a", "fileData": {}}]}]})
+    assert "not exactly one thing" in found
+    assert sdk_violations("bedrock-converse", {"messages": [{"role": "user", "content": [{"text": "a"}]}]}) == set()
+    assert sdk_violations("bedrock-converse", {"messages": [{"role": "user", "content": [{"text": 5}]}]}) != set()
+    assert sdk_violations("bedrock-converse", {"messages": [{"role": "user", "content": [{}]}]}) != set()
     with pytest.raises(KeyError):
-        sdk_violations("gemini", {})
+        sdk_violations("telepathy", {})
