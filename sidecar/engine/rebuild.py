@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from fastpath import scan
 from sidecar.core.errors import NoBodyError
 from sidecar.core.types import Envelope
 from sidecar.engine.session import Session
@@ -23,6 +24,12 @@ class Spans(NamedTuple):
 
     history: tuple[int, int]
     items: Sequence[tuple[int, int]]
+
+    @staticmethod
+    def of(body: bytes, adapter: Adapter) -> Spans:
+        """Of a body whose history is a list."""
+        found = scan(body, adapter.grammar)
+        return Spans(found.history, [(item.start, item.end) for item in found.items()])
 
     def around(self, body: bytes, count: int, added: Sequence[bytes]) -> bytes:
         """The body with its first items kept, byte for byte, and others behind them."""

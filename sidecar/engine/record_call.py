@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from fastpath import Kind, MalformedError, canon, scan
+from fastpath import Edit, Kind, MalformedError, canon, scan, splice, strip_markers
 from sidecar.core.branch import Ranges, from_ranges, to_ranges
 from sidecar.core.compaction import RequestRecord
 from sidecar.core.errors import InvalidFieldError, MalformedBodyError, RequestIdReusedError, RevisionConflictError
@@ -21,11 +21,12 @@ from sidecar.engine.compact_call import NO_CUTS, write
 from sidecar.engine.fit_call import FitCall
 from sidecar.engine.fit_change import change_of
 from sidecar.engine.messages import FitInput
-from sidecar.engine.rebuild import known_body
+from sidecar.engine.rebuild import Spans, known_body
 from sidecar.engine.record_messages import RecordInput, RecordResult
 from sidecar.engine.session import Session
 from sidecar.formats import adapter as adapter_of
 from sidecar.formats.base import Adapter
+from sidecar.formats.values import value_text
 
 if TYPE_CHECKING:
     from sidecar.engine.engine import Engine
@@ -95,7 +96,10 @@ class RecordCall:
         body, spans = known_body(self.engine, session, adapter)
         count = len(session.branch)
         if first is None:
-            first = count - self._closing_tail(adapter, items)
+            first = count
+            answered, items = self._answered(adapter, body, items)
+            if answered is not body:
+                body, spans = answered, Spans.of(answered, adapter)
         if not 0 <= first <= count:
             raise InvalidFieldError(
                 f"first_item_index is {first}; the history has {count} items",
@@ -109,20 +113,56 @@ class RecordCall:
             return spans.around(body, place, items[at:])
         return body
 
-    def _closing_tail(self, adapter: Adapter, items: Sequence[bytes]) -> int:
-        """How many items at the end of the branch only close calls, where results come: these take their place."""
-        branch, closing = self.session.branch, self.session.closing
-        tail = next((n for n, number in enumerate(reversed(branch)) if number not in closing), len(branch))
-        if not tail or not items:
-            return 0
-        found = scan(adapter.empty_body[:-2] + items[0] + b"]}", adapter.grammar)
-        return tail if any(part.kind == Kind.RESULT for part in found.parts()) else 0
+    def _answered(self, adapter: Adapter, body: bytes, items: Sequence[bytes]) -> tuple[bytes, Sequence[bytes]]:
+        """The body with real results in the place of those that only closed their calls, and the items that are left.
+
+        They come from a process that did not die after all, and knows nothing of the close. An item is taken so where each of its
+        blocks is such a result, wherever the closing one stands and whatever else its item holds.
+        """
+        if not self.session.closed:
+            return body, items
+        given = [(item, _results_of(adapter, item)) for item in items]
+        if not any(real for _, real in given):
+            return body, items
+        fit = plan_on(self.engine, self.session, adapter, body, RecordInput(self.session.key, ""))
+        waiting: dict[bytes, list[int]] = {}  # by id: results that only close a call, of the newest turn first
+        open_ids: set[bytes] = set()
+        for unit in reversed(fit.intake.units):
+            for call in unit.calls:
+                waiting.setdefault(call.id, []).extend(index for index in call.results if index in fit.closing)
+                if not call.results:
+                    open_ids.add(call.id)
+        edits: list[Edit] = []
+        left: list[bytes] = []
+        for item, real in given:
+            ids = [id for id, _ in real]
+            known = all(id and id not in open_ids and len(waiting.get(id, ())) >= ids.count(id) for id in ids)
+            if not real or not known:
+                left.append(item)
+                continue
+            for id, result in real:
+                part = fit.intake.parts[waiting[id].pop(0)]
+                edits.append(Edit(part.start, part.end, result))
+        return splice(body, sorted(edits, key=lambda edit: edit[0])) if edits else body, left
 
     def _is_known(self, adapter: Adapter, number: int, item: bytes) -> bool:
         strict, loose = canon(item, 0, len(item), adapter.grammar)
         known = self.session.known
         own = sha256(strict).digest()
         return own in known.forms[number] or (own if loose is None else sha256(loose).digest()) in known.loose[number]
+
+
+def _results_of(adapter: Adapter, item: bytes) -> list[tuple[bytes, bytes]]:
+    """Id and JSON of each result in an item, cache markers left out; none where it holds anything else."""
+    plain = strip_markers(item, 0, len(item), adapter.grammar)
+    found = scan(adapter.empty_body[:-2] + plain + b"]}", adapter.grammar)
+    own = [part for part in found.parts() if part.parent < 0]
+    if any(part.kind != Kind.RESULT for part in own):
+        return []
+    return [
+        (value_text(found.body[part.id_start : part.id_end]) if part.id_start >= 0 else b"", found.body[part.start : part.end])
+        for part in own
+    ]
 
 
 def plan_on(engine: Engine, session: Session, adapter: Adapter, body: bytes, given: RecordInput) -> FitCall:

@@ -579,18 +579,29 @@ def test_a_real_result_by_record_replaces_a_closing_one(run: Run) -> None:
 
 
 @pytest.mark.parametrize("got", [("a",), ("b",), ("a", "b")])
-def test_recorded_results_take_the_place_of_what_closed_at_the_end(run: Run, got: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_recorded_results_take_the_place_of_what_closed_their_calls(run: Run, got: tuple[str, ...], goes_on: bool) -> None:
     """By a process that did not die after all, and knows nothing of the close."""
-    run.fit([run.user(), run.calls("a", "b")])
-    run.close()
+    items = [run.user(), run.calls("a", "b")]
+    run.fit([*items, run.user("precious words"), run.says("hm")] if goes_on else items)
+    closed = _texts(run.close().body)
     run.record(run.results(*[run.result(id, f"real {id}") for id in got]))
     run.desk.reopen()
     known = run.recover()
-    assert _texts(known.body) == {id: [f"real {id}"] for id in got}
-    assert set(rules_broken(run, known.body)) <= {"CALL_OPEN"}
+    assert _texts(known.body) == {id: [f"real {id}"] if id in got else closed[id] for id in ("a", "b")}
+    assert (b"precious words" in known.body) is goes_on
+    assert rules_broken(run, known.body) == []
     assert opened(known.open_calls) == [id for id in ("a", "b") if id not in got]
-    closed = run.close()
-    assert rules_broken(run, closed.body) == []
+    assert run.fit(known.body).match.diverged_at is None
+
+
+def test_recorded_result_of_a_new_call_with_an_old_id_is_the_new_calls(run: Run) -> None:
+    run.fit([run.user(), run.calls("a")])
+    closed = _history(run.close().body)
+    run.fit([*closed, run.says("hm"), run.user("again"), run.calls("a")])
+    run.record(run.results(run.result("a", "second")))
+    texts = _texts(run.recover().body)["a"]
+    assert ("outcome is unknown" in texts[0], texts[1]) == (True, "second")
 
 
 def test_real_results_of_some_calls_and_closing_ones_of_others_stay_told_apart(run: Run) -> None:
