@@ -140,9 +140,12 @@ class Adapter(ABC):
         Of SERVER_RESULT parts only the payload may be replaced, and only where there is one and the part is not SIGNED.
         """
 
-    @abstractmethod
     def with_marker(self, stub: bytes, original: bytes, style: Style) -> bytes:
-        """`stub` with the cache marker of the block, or of the last marked block in the list, that it replaces, byte for byte."""
+        """`stub` with the cache marker of the block, or of the last marked block in the list, that it replaces, byte for byte.
+
+        As it is where the dialect has no markers, or has them beside what they mark.
+        """
+        return stub
 
     @abstractmethod
     def media(self, body: bytes, part_span: tuple[int, int]) -> MediaPayload | None:
@@ -211,20 +214,21 @@ class Adapter(ABC):
         a string nor a list of objects.
         """
 
-    @abstractmethod
     def last_marker(self, body: bytes, start: int, end: int) -> bytes:
         """JSON value of the last cache marker in the item at that span, as `text_item` takes it; b"" for none."""
+        return b""
 
-    @abstractmethod
     def element_marker(self, body: bytes, start: int, end: int) -> bytes:
         """The same of one element of a content list, as `content_span` gives it."""
+        return b""
 
-    @abstractmethod
     def may_follow_summary(self, scan: Scan, rows: Rows, index: int) -> bool:
         """Whether the assistant item at `index`, and all that follows, may stand behind a new user item without results.
 
         False where thinking is on, `index` is in the tool loop that is still open, and it does not begin with its thinking block.
+        Always True where what the API asks of reasoning, it asks of an item wherever that stands.
         """
+        return True
 
     @abstractmethod
     def summary_request(self, envelope: bytes, system: str, user: str, max_output_tokens: int) -> bytes:

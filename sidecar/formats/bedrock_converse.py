@@ -170,10 +170,6 @@ class BedrockConverse(Adapter):
             return spell(text, style)
         return spell([{"text": text}], style) if original[:1] == b"[" else None
 
-    def with_marker(self, stub: bytes, original: bytes, style: Style) -> bytes:
-        """See Adapter. A cache point is a block beside what it marks: it stays by itself."""
-        return stub
-
     def media(self, body: bytes, part_span: tuple[int, int]) -> MediaPayload | None:
         """See Adapter. The format is a word; with the kind of block it makes a media type."""
         start = part_span[0]

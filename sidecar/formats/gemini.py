@@ -31,7 +31,6 @@ from sidecar.formats.values import check_object, elements, string_at, value_at, 
 __all__ = ["Gemini"]
 
 _DECLARATIONS = both("functionDeclarations")
-_BLOBS = (*both("inlineData"),)
 
 _READ_BACK_TOOL: dict[str, object] = {
     "name": READ_BACK_TOOL_NAME,
@@ -108,14 +107,10 @@ class Gemini(Adapter):
         key = next((key for key in _OUTPUTS if value_at(original, key)), b"output")
         return spell({key.decode(): text}, style)
 
-    def with_marker(self, stub: bytes, original: bytes, style: Style) -> bytes:
-        """See Adapter. The dialect has no cache markers."""
-        return stub
-
     def media(self, body: bytes, part_span: tuple[int, int]) -> MediaPayload | None:
         """See Adapter."""
         start, end = part_span
-        for path in ((_BLOBS[0],), (_BLOBS[1],), ()):
+        for path in (*((key,) for key in both("inlineData")), ()):  # a part, or the blob that stands in a response
             data = locate(body, start, (*path, b"data"))
             if data is not None and body[data[0] : data[0] + 1] == b'"':
                 part = body[start:end]
@@ -223,18 +218,6 @@ class Gemini(Adapter):
         """See Adapter."""
         found = content_span(body, item, b"parts")
         return None if found is None or found.is_string else found
-
-    def last_marker(self, body: bytes, start: int, end: int) -> bytes:
-        """See Adapter."""
-        return b""
-
-    def element_marker(self, body: bytes, start: int, end: int) -> bytes:
-        """See Adapter."""
-        return b""
-
-    def may_follow_summary(self, scan: Scan, rows: Rows, index: int) -> bool:
-        """Always: what the API asks of signatures, it asks of items with calls, and those keep theirs."""
-        return True
 
     def summary_request(self, envelope: bytes, system: str, user: str, max_output_tokens: int) -> bytes:
         """See Adapter."""

@@ -314,10 +314,6 @@ class OpenAIChat(Adapter):
         """See Adapter."""
         return block_marker(body[start:end])
 
-    def may_follow_summary(self, scan: Scan, rows: Rows, index: int) -> bool:
-        """Always: what servers ask of reasoning, they ask of items with calls wherever these stand, and those keep theirs."""
-        return True
-
     def summary_request(self, envelope: bytes, system: str, user: str, max_output_tokens: int) -> bytes:
         """See Adapter. The limit of output goes by the name that the envelope uses: each is refused somewhere; without, none."""
         named = taken_over(envelope, _LIMITS)[:1]

@@ -186,18 +186,6 @@ class OpenAIResponses(Adapter):
         """See Adapter."""
         return content_span(body, item) if body[item.start : item.start + 1] == b"{" else None
 
-    def last_marker(self, body: bytes, start: int, end: int) -> bytes:
-        """See Adapter. None: a breakpoint that a text of ours would have to take over says nothing there."""
-        return b""
-
-    def element_marker(self, body: bytes, start: int, end: int) -> bytes:
-        """See Adapter."""
-        return b""
-
-    def may_follow_summary(self, scan: Scan, rows: Rows, index: int) -> bool:
-        """Always: a turn keeps its reasoning wherever it stands."""
-        return True
-
     def summary_request(self, envelope: bytes, system: str, user: str, max_output_tokens: int) -> bytes:
         """See Adapter."""
         limit = max(own_limit(envelope, b"max_output_tokens", max_output_tokens), _LEAST_TOKENS)

@@ -99,7 +99,5 @@ def tail(format_name: str, body: bytes) -> list[bytes]:
     return [body[item.start : item.end] for item in items[last:]]
 
 
-def test_corpus_is_at_hand() -> None:
-    if not CASES:
-        pytest.skip("no recorded bodies: set TRIMTAB_CORPUS")
+def test_corpus_is_at_hand(corpus: Path) -> None:
     assert {name for name, _, _ in CASES} == set(FORMATS)

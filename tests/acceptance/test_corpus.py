@@ -40,7 +40,5 @@ def test_fit_recorded_body_reasoned_and_whole(sidecar: Sidecar, format_name: str
     OUTCOMES.setdefault(format_name, []).append((len(body), len(sent), why))
 
 
-def test_corpus_is_at_hand() -> None:
-    if not CASES:
-        pytest.skip("no recorded bodies: set TRIMTAB_CORPUS")
+def test_corpus_is_at_hand(corpus: Path) -> None:
     assert {name for name, _, _ in CASES} == set(FORMATS)

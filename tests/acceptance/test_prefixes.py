@@ -96,7 +96,5 @@ def test_fit_of_a_session_as_it_grew_is_whole_at_every_call(place: Desk, adapter
     assert len(body) < 100_000 or len(answer) < len(body)
 
 
-def test_corpus_is_at_hand() -> None:
-    if not CASES:
-        pytest.skip("no recorded bodies: set TRIMTAB_CORPUS")
+def test_corpus_is_at_hand(corpus: Path) -> None:
     assert {adapter.name for adapter, _ in CASES} == {adapter.name for adapter in ADAPTERS.values()}
